@@ -14,14 +14,14 @@
 
 #include <errno.h>
 
-/* Addresses; memory is taken for what is touched. Frames are small, libc's thread descriptor, the
- * program's thread-local variables and the frame of libc's own signals come on top. */
+/* Addresses; touched pages alone take memory. Frames are small; the stack also has libc's thread
+ * descriptor, the program's thread-local variables and the frame of libc's own signals. */
 #define STACK_BYTES ((size_t)64 << 10)
 
 #define INTERVAL_MIN_MS 50
 #define SLACK_MS 500     /* after the clock was last read: heaps become idle, and are taken */
 #define STAY_SILENCES 10 /* at most so many, for work that is left when it is alone */
-#define BEGIN_MS_MAX 100 /* that its start waits for its first instructions */
+#define BEGIN_MS_MAX 100 /* for which its start blocks until its first instructions */
 
 /* ---- requests of other processes ---- */
 
@@ -123,7 +123,7 @@ static void sleep_without_end(uint32_t wakes) {
 
 /* True if a thread has read the clock since the last call. */
 static bool take_note(void) {
-    /* seq_cst: see ps_background_note_slow. After ASLEEP there was none: a signal ended the wait.
+    /* seq_cst: see ps_background_note_slow. After ASLEEP there was none: a signal ended the sleep.
      */
     return ps_exchange_seq_cst(&ps_control_page.x_background, (uint32_t)PS_BACKGROUND_QUIET) ==
            PS_BACKGROUND_ACTIVE;
@@ -139,7 +139,7 @@ static void *run(void *unused) {
     ps_store_relaxed(&x_has_begun, 1u); /* relaxed: nothing else is read for it */
     ps_os_wake_one(&x_has_begun);
     while (!is_stopped()) {
-        /* seq_cst: before the words are read of which a change is followed by one of this. */
+        /* seq_cst: read before all words whose writers change x_wakes afterwards. */
         uint32_t wakes = ps_load_seq_cst(&x_wakes);
         bool is_active = take_note();
         uint64_t delay_ms = ps_retention_usual_delay_ms();
@@ -158,7 +158,7 @@ static void *run(void *unused) {
         if (now_ms - quiet_ms >= silence_ms) {
             quiet_ms = now_ms; /* a thread has just been created */
             if (ends_alone()) {
-                /* relaxed: the next start waits for the end. */
+                /* relaxed: the next start joins first. */
                 ps_store_relaxed(&ps_control_page.x_background, (uint32_t)PS_BACKGROUND_OFF);
                 break;
             }
@@ -194,8 +194,8 @@ static void note_process(void) {
     }
 }
 
-/* PHASE_BUSY: waits for the end of a thread of this process. One of a parent, after a fork that
- * ran no handlers, does not exist. The calling thread is not cancelled here. */
+/* PHASE_BUSY: joins a background thread of this process. After a fork without handlers, the
+ * parent's does not exist here. The calling thread is not cancelled here. */
 static void join(void) {
     int state;
     if (process == NULL || ps_load_relaxed(process) != 0) { /* relaxed: PHASE_BUSY */
@@ -206,8 +206,8 @@ static void join(void) {
 }
 
 /*
- * Waits, not for ever, until the new thread has made the system calls of its start: the program may
- * forbid them next.
+ * Blocks, for a bounded time, until the new thread has made the system calls of its start: the
+ * program may forbid them next.
  */
 static void await_begin(void) {
     uint64_t limit_ms = ps_os_now_ms() + BEGIN_MS_MAX;
@@ -256,7 +256,7 @@ void ps_background_start(ps_background_create *create, ps_background_job *new_jo
     }
     job = new_job;
     note_process();
-    ps_lock_watch_forks(); /* there is a thread that a fork leaves behind */
+    ps_lock_watch_forks(); /* a fork copies the process without this thread */
     /* relaxed, all: made visible by the creation of the thread. */
     ps_store_relaxed(&x_is_stopped, 0u);
     ps_store_relaxed(&x_has_begun, 0u);
@@ -319,7 +319,7 @@ void ps_background_count_cpus(void) {
 }
 
 bool ps_background_is_crowded(void) {
-    /* relaxed, all: hints, of which a thread asks again. */
+    /* relaxed, all: hints, read again later. */
     uint32_t cpus = ps_load_relaxed(&x_cpus);
     uint32_t was_crowded = ps_load_relaxed(&x_is_crowded);
     uint32_t most = was_crowded != 0 ? cpus + 1 : 2 * cpus + 1;

@@ -1,49 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The drivers of the periodic work of maintenance.c besides calls: the background thread, and
- * requests of other processes.
+ * The drivers of periodic work (maintenance.c) apart from the program's own calls: the background
+ * thread, and requests of other processes.
  *
  * The background thread works when the program's threads make no calls. One per process, started by
  * the first pthread_create of the program (shim/threads.c), not by a call of malloc: creating a
  * thread allocates, and takes locks of libc.
  *
  * While calls are made it runs every quarter of the purge delay. When none is made for longer than
- * the delay, and nothing is left to do, it sleeps without a time-out; the next call that reads
- * the clock ends its sleep. The calling side reads one word each time it reads the clock, and
- * writes it at most once in a quarter.
+ * the delay, and nothing is left to do, it sleeps without a time-out; the next call that reads the
+ * clock ends its sleep. The calling side reads one word each time it reads the clock, and writes it
+ * at most once in a quarter.
  *
- * The word stands in the control page (see below), where the command reads it:
+ * The word is in the control page (see below), where the command reads it:
  *
  *   OFF     no thread, or none any more
  *   QUIET   runs; no call has read the clock since its last pass
  *   ACTIVE  runs; at least one call has
  *   ASLEEP  sleeps until a call reads the clock, or the second last thread ends
  *
- * Its end. A process ends when its last thread does, so this one must not be the last: it ends
- * when all threads of the program have ended, before the last of those does. A process with one
- * thread has one again, as unshare(CLONE_NEWUSER) asks for, when the join of the second returns:
- * the joining thread ends the background thread, and does the work that is left
- * (ps_heap_catch_up). If the second thread is not joined, or the work is too much, the background
- * thread ends by itself when it has had nothing to do for one and a half purge delays and half a
- * second. A thread that ends by the system call `exit` and is not joined counts for good. The child
- * of a fork has none until its first pthread_create.
+ * Its end. A process ends with its last thread, so the background thread must not be that: the
+ * program's last thread ends it first. Some system calls, such as unshare(CLONE_NEWUSER), need a
+ * process of one thread, so the process has one again when the join of the second returns: the
+ * joining thread ends the background thread, and does the work that is left (ps_heap_catch_up). If
+ * the second thread is not joined, or the work is too much, the background thread ends by itself
+ * when it has had nothing to do for one and a half purge delays and half a second. A thread that
+ * ends by the system call `exit` and is not joined counts for good. The child of a fork has none
+ * until its first pthread_create.
  *
  * System calls. A program may confine itself to few of them once it has its threads. Those of the
  * start of a thread are made before ps_background_start returns; after it the thread sleeps (futex)
  * and releases memory (madvise, munmap), and reads the clock without a call.
  *
- * Requests. Another process asks this one for something by the control page. The command `poolshim`
- * finds it as the symbol poolshim_control of the mapped library, and reads and writes it by
- * process_vm_readv and process_vm_writev, for which the kernel asks for the right to trace the
- * process. No signal, no file descriptor, no thread of its own.
+ * Requests. Another process sends a request by the control page. The command `poolshim` finds it as
+ * the symbol poolshim_control of the mapped library, and reads and writes it by process_vm_readv
+ * and process_vm_writev, for which the kernel asks for the right to trace the process. No signal,
+ * no file descriptor, no thread of its own.
  *
- * The other process, which has seen x_request == x_done, stores the command, its
- * argument and 0 for both results; then, by a second call of the system, another number in
- * x_request. The next thread that reads the clock, the background thread if there is one, serves
- * it, a step each time, and stores that number in x_done. A request that is not wanted any longer
- * is withdrawn by storing the old number. Offsets are for good; what is added comes behind, and
- * counts in `bytes`. A change of anything here is another version. The other side:
- * scripts/poolshim_cli/control.py.
+ * The other process, which has seen x_request == x_done, stores the command, its argument and 0 for
+ * both results; then, by a second call of the system, another number in x_request. The next thread
+ * that reads the clock, the background thread if there is one, serves it, a step each time, and
+ * stores that number in x_done. Storing the old number withdraws a request. Offsets never change;
+ * new fields are appended, and `bytes` includes them. Any other change is another version. The
+ * other side: scripts/poolshim_cli/control.py.
  *
  * No locks of its own. Callers: shim/threads.c, thread.c, start.c, maintenance.c.
  */
@@ -92,7 +91,7 @@ _Static_assert(offsetof(struct ps_control, x_background) == 56, "the command rea
 extern struct ps_control ps_control_page;
 extern struct ps_control poolshim_control __attribute__((visibility("protected")));
 
-/* The request that waits to be served; 0: none does. */
+/* The pending request; 0: none. */
 static inline uint32_t ps_control_request(void) {
     /* acquire: pairs with the system call of the other process; the command is visible. */
     uint32_t request = ps_load_acquire(&ps_control_page.x_request);
@@ -117,27 +116,27 @@ void ps_background_note_slow(void);
 
 /* Notes that a thread of the program has read the clock. */
 PS_INLINE void ps_background_note(void) {
-    /* relaxed: what is read is no older than a store takes to arrive. Before the thread sleeps, the
-     * word has not been ACTIVE for longer than the purge delay. */
+    /* relaxed: the value is stale only for as long as a store takes to arrive. Before the thread
+     * sleeps, the word has not been ACTIVE for longer than the purge delay. */
     if (PS_UNLIKELY((ps_load_relaxed(&ps_control_page.x_background) & 1) != 0)) {
         ps_background_note_slow();
     }
 }
 
-/* The work of one pass of the thread. Returns after how many milliseconds there is more to do;
- * 0: nothing was found. No unbounded work: ps_background_stop waits for it. */
+/* The work of one pass of the thread. Returns after how many milliseconds there is more to do; 0:
+ * nothing was found. No unbounded work: ps_background_stop blocks until it ends. */
 typedef uint32_t ps_background_job(uint64_t now_ms);
 
 /* libc's. */
 typedef int ps_background_create(pthread_t *thread, const pthread_attr_t *attributes,
                                  void *(*routine)(void *), void *argument);
 
-/* Waits for the end of the thread, by libc's pthread_join. A program that interposes that defines
- * this function, too. */
+/* Joins the thread, by libc's pthread_join. A program that interposes that defines this function,
+ * too. */
 PS_HOOK void ps_background_join(pthread_t ended);
 
-/* Starts the thread unless it runs, and waits until it does, or for 100 ms. Any thread, outside of
- * malloc; the engine has started. A refusal by the system has no effect. */
+/* Starts the thread unless it runs, and blocks until it does, for 100 ms at most. Any thread,
+ * outside of malloc; the engine has started. A refusal by the system has no effect. */
 void ps_background_start(ps_background_create *create, ps_background_job *job);
 
 /* Before that: the thread does not end by itself where the program has one thread. */
@@ -160,10 +159,11 @@ size_t ps_background_share(size_t of_a_cpu);
  * may forbid later. */
 void ps_background_count_cpus(void);
 
-/* True when the program has more than two threads for each processor, without one that may wait for
- * the others, and then until there is one or less for each. The heaps of fewer threads hold little
- * more than caches of processors would; two ends, since a process in which some threads have such
- * caches first and some do not is slower than with either. False before the processors are counted.
+/* True while the program has many more threads than processors, so that caches of processors save
+ * memory: becomes true above two threads per processor, and false at one or fewer. One thread is
+ * not counted, since it may do nothing but join the others. The two bounds differ because threads
+ * decide one by one, and a process with threads of both kinds is slower than one of either. False
+ * before the processors are counted.
  */
 bool ps_background_is_crowded(void);
 
@@ -171,7 +171,7 @@ bool ps_background_is_crowded(void);
 void ps_background_thread_begun(void);
 void ps_background_thread_ended(void);
 
-/* Ends the background thread and waits for its end. For tests, too. */
+/* Ends the background thread, and returns after its end. For tests, too. */
 void ps_background_stop(void);
 
 /* True if one thread of the program is left, and none is being started. */

@@ -120,7 +120,7 @@ static bool orphan_available(struct ps_heap *heap, uint32_t class_index, uint32_
     return true;
 }
 
-/* Empties all bins and orphans what is available. Returns false if some spans are left. */
+/* Empties all bins and orphans available spans. Returns false if some spans are left. */
 static bool orphan_all(struct ps_heap *heap, uint32_t *spans) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         ps_heap_empty_bin(heap, i);
@@ -138,7 +138,7 @@ bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak
     ps_streak_book(heap, streak_next, streak_step);
     ps_medium_flush(heap);
     ps_class_cache_return(heap, PS_CLASS_CACHE_ALL, ps_remote_return);
-    ps_mode.hook.thread_end(heap); /* before the next: the mode may hold other owners' blocks */
+    ps_mode.hook.thread_end(heap); /* before the next: the mode may have other owners' blocks */
     ps_remote_flush(heap);
     ps_heap_take_all_notices(heap);
     return orphan_all(heap, spans);
@@ -146,9 +146,9 @@ bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak
 
 /* ---- if the caches of processors come first ---- */
 
-/* The link in a block is a cache miss that the next one waits for. If blocks were freed in
- * sequence, the next ones lie as far apart as these two. Within the granule alone: a wrong address
- * elsewhere costs a walk of page tables. */
+/* Each link is a cache miss, on which the address of the next one depends. If blocks were freed in
+ * sequence, the next ones lie as far apart as these two. Prefetches within the granule only: a
+ * wrong address elsewhere costs a walk of page tables. */
 static inline void prefetch_sequence(const void *block, const void *next) {
     uintptr_t step = (uintptr_t)next - (uintptr_t)block;
     uintptr_t later = (uintptr_t)next + PREFETCHED_STEPS * step;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Returns of what a heap holds for its next requests: the blocks of a bin to their span, and spans
- * to the orphans (small/orphans.h), from which other heaps adopt them.
+ * Returns from a heap: the blocks of a bin to their span, and spans to the orphans
+ * (small/orphans.h), from which other heaps adopt them.
  *
- * If the caches of processors come first (cpu_cache.h), refills are rare, and a span that waits in
- * a heap for the next one serves one thread of many. Each refill then moves a few blocks more to
- * the processor's cache, and the span becomes an orphan again, which the next refill adopts. It
- * stays with the heap if the cache takes none, as while memory is short.
+ * If the caches of processors come first (cpu_cache.h), refills are rare, and a span owned by a
+ * heap would serve one thread of many. So each refill moves a few more blocks to the processor's
+ * cache, and makes the span an orphan again, which the next refill of any thread adopts. The heap
+ * remains its owner if the cache takes none, for example while memory is short.
  *
- * Called by the owner of the heap. Locks: the orphan lock.
+ * Callers: thread.c, maintenance.c, refill.c, harden/guard_refill.c, profile/countdown.c: the owner
+ * of the heap. Locks: the orphan lock.
  */
 #ifndef PS_HEAP_BIN_RETURN_H
 #define PS_HEAP_BIN_RETURN_H
@@ -26,14 +27,15 @@ size_t ps_bin_blocks(const struct ps_heap *heap, uint32_t class_index);
  * refill. Precondition: the current span of the class is settled. */
 void ps_bin_shorten(struct ps_heap *heap, uint32_t class_index, size_t kept);
 
-/* Returns the blocks that the bin holds to its span; the bin has no span afterwards, the span is
- * available, full or released. */
+/* Returns the blocks of the bin to its span; the bin has no span afterwards, the span is available,
+ * full or released. */
 void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index);
 
 /*
- * Clears a heap of everything except full spans, which are found by the first returned block.
- * Called by its thread, at its end, or by its holder. streak_next, streak_step: state of its open
- * streak. Releases at most *spans spans, and subtracts them there; returns false if some are left.
+ * Clears a heap of everything except full spans, which the first returned block finds. Called by
+ * its thread, at its end, or by the thread that has taken it. streak_next, streak_step: state of
+ * its open streak. Releases at most *spans spans, and subtracts them there; returns false if some
+ * are left.
  */
 bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak_step,
                        uint32_t *spans);

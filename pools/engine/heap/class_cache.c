@@ -17,7 +17,7 @@ uint32_t ps_class_cache_first_class;
 bool ps_class_cache_is_on;
 
 void ps_class_cache_start(void) {
-    /* Behind the last class that serves requests of the fast path. */
+    /* After the last class that serves requests of the fast path. */
     ps_class_cache_first_class = ps_size_class_of(PS_FEW_BYTES) + 1;
     ps_class_cache_is_on = ps_mode.hook.may_cache_first;
 }
@@ -71,7 +71,7 @@ static void return_oldest(struct ps_class_cache *cache, size_t count, void (*giv
     }
 }
 
-/* How many blocks stay. taken: since the last return. */
+/* The number of blocks that remain cached. taken: since the last return. */
 static size_t stay(size_t present, size_t taken, enum ps_class_cache_part part) {
     if (part == PS_CLASS_CACHE_ALL || taken == 0) {
         return 0;

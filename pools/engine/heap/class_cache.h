@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread's caches of blocks of classes above 1 KiB: the newest that it freed, for its next
- * requests. A span has at most 63 such blocks. If they die in no order, a full span gets a block
- * back, becomes available, serves one request and is full again, each time by a change of lists and
- * accounts.
+ * requests. A span has at most 63 such blocks. Without a cache, frees in random order would make a
+ * full span available for one block, which the next request takes again: a change of lists and
+ * accounts each time.
  *
  * A cached block counts as used in its span, whichever heap owns that. Its first word is that of a
- * block that waits to return (ps_span_check_waiting), so that a second free is found as of any free
- * block, and a write after the free when the block leaves.
+ * block that is to return to its span (ps_span_check_waiting). So a second free is found as for any
+ * free block, and a write after the free when the block leaves the cache.
  *
- * A cache has room for 4 blocks at first, and for twice as many when it is full and as many as it
- * may have were taken since it got that room, up to PS_CLASS_CACHE_BLOCKS and PS_CLASS_CACHE_BYTES:
- * a program that only frees fills none. On a machine of several nodes its limit stays 0,
- * and each block is added by has_room, which refuses those of other nodes. Four times a second what
- * was not used since then returns; all of it does at the end of the thread, when the heap is taken
+ * A cache has room for 4 blocks at first. A full cache doubles its limit if as many blocks as the
+ * limit were taken since the last change, up to PS_CLASS_CACHE_BLOCKS and PS_CLASS_CACHE_BYTES: a
+ * program that only frees fills no cache. On a machine of several nodes the limit is always 0, so
+ * that each free calls has_room, which refuses blocks of other nodes. Four times a second unused
+ * blocks return to their spans. All blocks return at the end of the thread, when the heap is taken
  * (thread.h), and while memory is short. Nothing is added where the caches of processors come first
  * (cpu_cache.h), nor in modes that count or check requests.
  *
@@ -48,7 +48,7 @@ static inline uint64_t ps_class_cache_takes(const struct ps_class_cache *cache) 
     return ps_load_relaxed(&cache->x_state) >> PS_CLASS_CACHE_TAKES_SHIFT;
 }
 
-/* The entry behind the last one of a state. */
+/* The entry after the last one of a state. */
 PS_INLINE struct ps_class_cache_entry *ps_class_cache_end(struct ps_class_cache *cache,
                                                           uint64_t state) {
     return (struct ps_class_cache_entry *)((char *)cache->entries + (uint16_t)state);
@@ -116,8 +116,8 @@ static inline void *ps_class_cache_take_any(struct ps_heap *heap, size_t class_i
                : NULL;
 }
 
-/* The blocks that return: the oldest, beyond as many as were taken since the last call; those of
- * classes of which none was taken; or all. */
+/* The blocks that return: of each class the oldest, except as many as were taken since the last
+ * call; all of the classes from which none was taken; or all. */
 enum ps_class_cache_part { PS_CLASS_CACHE_UNUSED, PS_CLASS_CACHE_IDLE, PS_CLASS_CACHE_ALL };
 
 /* Takes these blocks out, and calls give for each, which returns it to its span. */

@@ -85,7 +85,7 @@ static bool is_anywhere(const struct ps_span *span, const void *block) {
 
 /* ---- in the process ---- */
 
-/* The child's exit status; -1: there was no child, or another thread has waited for it. */
+/* The child's exit status; -1: there was no child, or another thread has collected its status. */
 static int await(long child) {
     int status = 0;
     long found;

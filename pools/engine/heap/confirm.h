@@ -3,8 +3,9 @@
  * Confirmation of a double free. The first word of a freed block is a link near the block (link.h).
  * A live block has such a word, too, when the program copied the first bytes of a freed block of
  * the same span into it: reading freed memory is a fault of the program, but no double free, and
- * other allocators let it pass. So before a block is called free by its word alone, it is looked up
- * where freed blocks are: on the lists of its span, and in what threads and processors collect.
+ * other allocators let it pass. So before the library reports a block as free by its word alone, it
+ * searches all places of freed blocks: the lists of its span, and the batches and caches of threads
+ * and processors.
  *
  * Other threads change these meanwhile. The search therefore runs in a child of the process, made
  * by the system call clone without shared memory: a snapshot, in which no other thread exists, and
@@ -13,7 +14,7 @@
  *
  * Cost: a fork, once per suspicious word; a correct program has none. If the system refuses one,
  * and for a block that another thread is moving at this moment, the word decides. Locks: none. Any
- * thread; errno stays unchanged.
+ * thread; preserves errno.
  */
 #ifndef PS_HEAP_CONFIRM_H
 #define PS_HEAP_CONFIRM_H

@@ -28,7 +28,7 @@ static void raise_end(uint32_t end) {
     } /* ends: it grows */
 }
 
-/* A cache that another thread makes at the same moment is lost, of which one page is touched. */
+/* If two threads make one at the same moment, one cache is lost, with one touched page. */
 static PS_COLD void make(size_t index) {
     size_t bytes = ps_round_up(sizeof(struct ps_cpu_cache), PS_GRANULE_BYTES);
     struct ps_cpu_cache *none = NULL;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Caches per processor: blocks that were freed, kept where that was for the next malloc of their
- * class on that processor, whichever thread calls it.
+ * Caches per processor: freed blocks of each class, for the next malloc of that class on the same
+ * processor, by any thread.
  *
- * In a server one thread allocates what another frees. Blocks that return to the span they came
- * from serve its owner alone, which may not run for a while; the thread that runs takes fresh
- * memory meanwhile, so that memory grows with the threads. Through the cache it follows the
- * processors instead, and a block is reused while it is still in the processor's cache lines.
+ * In a server one thread frees the blocks of another. Returned to their span, they serve its owner
+ * only, which may not run for a while; running threads take fresh memory meanwhile, so memory grows
+ * with the number of threads. With these caches it grows with the number of processors, and a block
+ * is reused while its lines are still in the processor's cache.
  *
  * A cached block counts as used in its span: neither put nor take changes an account or touches the
  * span, and any thread may free the block again. The page map tells its class (ps_page_map_tag).
@@ -15,16 +15,17 @@
  *
  * In a process of more than two threads per processor (ps_background_is_crowded) the caches come
  * first: they serve all small requests of all threads, whose fast path is that of cpu_first.h, and
- * heaps serve what they do not have, from spans that all threads share (bin_return.h). A mode that
- * counts requests, and a process without restartable sequences, keeps the fast path of the heaps,
- * which then ask the caches before they take fresh memory, and put blocks of other heaps there.
+ * heaps serve what they do not have, from spans that all threads share (bin_return.h). In a mode
+ * that counts requests, and without restartable sequences, the fast path is that of the heaps,
+ * which take blocks from the caches before fresh memory, and put blocks of other heaps there.
  *
  * A class is cached where it is used: each time that its cache is full, or a heap takes a fresh
  * span, the cache may have twice as many blocks, up to PS_CPU_CACHE_BLOCKS and PS_CPU_CACHE_BYTES,
  * or PS_CPU_CACHE_BUSY_BYTES where many were taken in the last round. Blocks that were not used for
  * PS_RETENTION_SCAN_MS, a round, return to their spans (cpu_return.h).
  *
- * Any thread, except where noted.
+ * Any thread, except where noted. Callers: heap/, harden/guard_refill.c, profile/, record/.
+ * cpu_first.h locks single classes of a cache.
  */
 #ifndef PS_HEAP_CPU_CACHE_H
 #define PS_HEAP_CPU_CACHE_H
@@ -43,8 +44,8 @@
 
 #define PS_CPU_NO_CLASS UINT32_MAX
 
-/* The state of a class in a cache: how many blocks it has; whether a thread holds it, alone; and
- * how many were taken from it. Changed as cpu_first.h says. */
+/* The state of a class in a cache: how many blocks it has; whether a thread has locked it (HELD);
+ * and how many were taken from it. Changed as cpu_first.h says. */
 #define PS_CPU_STATE_HELD ((uint32_t)1 << 16)
 #define PS_CPU_STATE_COUNT (PS_CPU_STATE_HELD - 1)
 #define PS_CPU_STATE_TAKES_SHIFT 17
@@ -55,7 +56,7 @@ struct ps_cpu_cache {
     uint16_t x_low[PS_CLASS_LIMIT];   /* about the least count since unused blocks were returned */
     uint32_t x_taken[PS_CLASS_LIMIT]; /* takes before that, modulo 2^32 */
     uint32_t node;                    /* of the processor */
-    uint32_t changing; /* class that is held and whose blocks are moved; NO_CLASS: none */
+    uint32_t changing;                /* held class whose blocks are being moved; NO_CLASS: none */
     void *blocks[PS_CLASS_LIMIT][PS_CPU_CACHE_BLOCKS]; /* the oldest first */
 };
 
@@ -72,9 +73,8 @@ bool ps_cpu_cache_put(struct ps_heap *heap, const struct ps_span *span, void *bl
  * tags the granule, and lets a full class have more. False: the block has to return to its span. */
 bool ps_cpu_cache_put_first(const struct ps_span *span, void *block);
 
-/* Puts a block of the calling heap's current span, of one granule, that the program does not hold:
- * malloc will find it. Does not read the block, which may never have been touched. False: it is not
- * there. */
+/* Puts a free block of the calling heap's current span, of one granule, into the cache, for malloc.
+ * Does not read the block, which may never have been touched. False: not cached. */
 bool ps_cpu_cache_fill(const struct ps_span *span, void *block);
 
 /* Judges how many blocks of a class a cache may have, by the takes since the last round of returns.

@@ -16,7 +16,8 @@ PS_COLD void ps_cpu_cache_overwritten(const void *block) {
 
 /* ---- without restartable sequences ---- */
 
-/* Notes the state that this thread is about to hold, or NULL, for a fork by a signal handler. */
+/* Notes the state in which this thread is about to set HELD, or NULL, for a fork by a signal
+ * handler. */
 static inline void note_held(uint64_t *state) {
     ps_thread.cache_state = state;
     ps_fence_program_order();

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Put and take of the caches of processors (cpu_cache.h), inline: they are the fast path of a
- * thread for which the caches come first.
+ * Inline put and take of the caches of processors (cpu_cache.h): the fast path of a thread for
+ * which the caches come first.
  *
  * The protocol. A class of a cache is a stack of addresses with a state word. If threads are
- * registered for restartable sequences, those of the processor push and pop by them (rseq.h),
- * without a lock: a thread that is preempted keeps no other out, and a signal handler finds every
- * state consistent. Elsewhere each push and pop holds the class: it exchanges the state for one
- * with HELD, by a locked instruction, and stores the new state when it is done. A thread that finds
- * a class held goes on without it.
+ * registered for restartable sequences (rseq.h), threads of that processor push and pop by them,
+ * without a lock: a preempted thread blocks no other, and a signal handler finds every state
+ * consistent. Elsewhere each push and pop locks the class: it sets HELD in the state, by an atomic
+ * instruction, and stores the new state when it is done. A thread that finds a class held proceeds
+ * without it.
  *
- * A thread that returns blocks (cpu_return.c), of any processor, holds the class in the same way.
- * A sequence may be in its last instruction at that moment, and still store over HELD, which takes
- * as long as a store does, a thousandth of PS_ANSWER_US; sequences that end later find another
- * state than the one they read, and fail. So the class is that thread's if HELD is there
- * PS_ANSWER_US later. As in thread.h, the delay replaces a barrier on the other processor. A
- * sequence whose virtual processor stood still for longer fails, but may store HELD again over the
- * release of that instant; the next return finds a class that no thread holds, and gives it up.
+ * A thread that returns blocks (cpu_return.c), on any processor, sets HELD in the same way. A
+ * sequence in its last instruction at that moment may still overwrite HELD, within the duration of
+ * a store, a thousandth of PS_ANSWER_US; later sequences find another state than the one they read,
+ * and fail. So the thread owns the class if HELD is still set after PS_ANSWER_US. As in thread.h,
+ * the delay replaces a barrier on the other processor. A sequence whose virtual processor was
+ * paused for longer fails, but may store HELD again after the release; the next return finds HELD
+ * without an owner, and abandons the blocks of the class.
  *
- * In the child of a fork no class is held by a thread that does not exist: HELD is cleared, which
- * undoes a push or pop, and the class whose blocks were being moved is given up.
+ * In the child of a fork HELD of threads that do not exist is cleared, which undoes a push or pop,
+ * and a class whose blocks were being moved is abandoned.
  *
  * Callers: cpu_cache.c, cpu_return.c, slow_path.c.
  */
@@ -77,7 +77,7 @@ PS_INLINE struct ps_cpu_cache *ps_cpu_cache_at(size_t index) {
 
 /* ---- held classes ---- */
 
-/* Holds a class whose state is as given. */
+/* Sets HELD if the state of the class is as given. */
 static inline bool ps_cpu_cache_hold(struct ps_cpu_cache *cache, size_t class_index,
                                      uint64_t state) {
     /* acquire: pairs with ps_cpu_cache_release; makes the blocks visible. */
@@ -116,7 +116,7 @@ PS_INLINE bool ps_cpu_cache_starts(size_t class_index, const void *block) {
     return scaled - class->scaled_first < class->scaled_blocks;
 }
 
-/* Puts a block, of which the program holds nothing, into a cache that may have it. index: of the
+/* Puts a block, to which the program has no pointer, into a cache that may have it. index: of the
  * processor. has_rseq: ps_rseq_is_on, a constant. False: the block is not there. */
 PS_INLINE bool ps_cpu_cache_push(struct ps_cpu_cache *cache, uint32_t index, size_t class_index,
                                  void *block, bool has_rseq) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See cpu_return.h. One thread at a time returns blocks; the others do without. It holds the
- * classes of a cache that have unused blocks in one call and moves those in a later one, as
- * cpu_first.h says; meanwhile the threads of that processor do without these classes.
+ * See cpu_return.h. One call sets HELD in the classes of a cache that have unused blocks, and a
+ * later one moves these blocks, as cpu_first.h says; meanwhile the threads of that processor
+ * allocate without these classes.
  */
 #include "pools/engine/heap/cpu_return.h"
 
@@ -14,12 +14,12 @@
 
 #define BEHIND_MS 2        /* between two steps of a round, where nothing else reads the clock */
 #define STEPS_WAITED 20    /* milliseconds */
-#define WAITING_AT_ONCE 64 /* processors whose blocks all return, for one wait */
+#define WAITING_AT_ONCE 64 /* processors whose blocks all return after one sleep */
 
 _Static_assert(PS_CLASS_LIMIT <= 64, "held_classes");
 
 static uint64_t x_due_ms;    /* when the next round begins */
-static uint32_t x_is_filled; /* a cache has kept blocks in the last round */
+static uint32_t x_is_filled; /* a cache still had blocks in the last round */
 static uint32_t x_holder;    /* lock id of the thread that returns blocks; 0: none */
 
 /* Variables of that thread. */
@@ -42,21 +42,21 @@ static size_t idle_of(const struct ps_cpu_cache *cache, size_t class_index, bool
     return is_all ? count : ps_min(count, ps_cpu_cache_low(cache, class_index));
 }
 
-/* A class that is held, though no thread holds it: a sequence whose virtual processor had stood
- * still was in its last instruction when the class was released, and has stored what it read before
- * (rseq.h). Its blocks are no longer known, and stay used. */
+/* Abandons a class with HELD, but without an owner: a sequence on a paused virtual processor was in
+ * its last instruction when the class was released, and has stored the old state (rseq.h). The
+ * blocks are no longer known, and remain used. */
 static PS_COLD void give_up_class(struct ps_cpu_cache *cache, size_t class_index, uint64_t state) {
     uint64_t takes = state >> PS_CPU_STATE_TAKES_SHIFT << PS_CPU_STATE_TAKES_SHIFT;
     ps_cpu_cache_release(cache, class_index, takes);
 }
 
-/* Holds the classes that have unused blocks. Returns which. */
+/* Sets HELD in the classes that have unused blocks. Returns these classes. */
 static uint64_t hold_classes(struct ps_cpu_cache *cache, bool is_all) {
     uint64_t held = 0;
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         uint64_t state = ps_cpu_cache_state(cache, i);
         if (PS_UNLIKELY((state & PS_CPU_STATE_HELD) != 0) && ps_rseq_is_on()) {
-            give_up_class(cache, i, state); /* without sequences it is held by a push or pop */
+            give_up_class(cache, i, state); /* without sequences it is a push's or pop's */
         } else if (idle_of(cache, i, is_all) != 0) {
             bool is_held = ps_cpu_cache_hold(cache, i, state);
             held |= (uint64_t)is_held << i;
@@ -67,7 +67,8 @@ static uint64_t hold_classes(struct ps_cpu_cache *cache, bool is_all) {
     return held;
 }
 
-/* Takes the unused blocks of a held class out, the oldest, and releases it. Returns how many. */
+/* Removes the unused blocks of a held class, its oldest, and releases the class. Returns their
+ * number. */
 static size_t take_idle(struct ps_cpu_cache *cache, size_t class_index, bool is_all, void **taken) {
     uint64_t state = ps_cpu_cache_state(cache, class_index);
     if ((state & PS_CPU_STATE_HELD) == 0) {
@@ -113,7 +114,7 @@ static bool has_blocks(const struct ps_cpu_cache *cache) {
     return false;
 }
 
-/* The classes have been held long enough. */
+/* Precondition: PS_ANSWER_US has passed since hold_classes. */
 static void return_classes(struct ps_cpu_cache *cache, uint64_t classes, bool is_all,
                            ps_cpu_return *give) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
@@ -127,14 +128,14 @@ static void return_classes(struct ps_cpu_cache *cache, uint64_t classes, bool is
 
 /* ---- rounds ---- */
 
-/* Returns the blocks of the classes that are held, long enough. */
+/* Returns the unused blocks of held_classes; precondition as above. */
 static void finish_held(bool is_all, ps_cpu_return *give) {
     uint64_t classes = held_classes;
     held_classes = 0;
     return_classes(ps_cpu_cache_at(next - 1), classes, is_all, give);
 }
 
-/* Holds the classes of a processor that have unused blocks. True: it has blocks. */
+/* Sets HELD in the classes of a processor that have unused blocks. True: it has blocks. */
 static bool begin_at(size_t index, bool is_all) {
     struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
     if (cache == NULL) {
@@ -199,7 +200,7 @@ static void wait_for_answer(void) {
     }
 }
 
-/* Waits for another thread's step. */
+/* Begins, if necessary after another thread's step. */
 static bool begin_after_others(void) {
     bool is_begun = begin();
     for (int i = 0; i < STEPS_WAITED && !is_begun; i++) {
@@ -209,8 +210,8 @@ static bool begin_after_others(void) {
     return is_begun;
 }
 
-/* Returns all blocks of the processors from `first` on, of as many as wait at once. Returns the
- * processor behind them. */
+/* Returns all blocks of the processors from `first` on, up to WAITING_AT_ONCE of them. Returns the
+ * next processor. */
 static size_t return_some(size_t first, ps_cpu_return *give) {
     uint64_t classes[WAITING_AT_ONCE];
     size_t index[WAITING_AT_ONCE];
@@ -248,12 +249,12 @@ void ps_cpu_return_all(ps_cpu_return *give) {
 
 /* ---- forks ---- */
 
-/* No thread holds a class of the cache, except the calling one, which a signal handler has
- * interrupted. */
+/* Releases all classes of the cache. Only the calling thread may own one, in a push or pop that a
+ * signal handler has interrupted. */
 static void free_classes(struct ps_cpu_cache *cache) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         uint64_t state = ps_cpu_cache_state(cache, i) & ~(uint64_t)PS_CPU_STATE_HELD;
-        if (i == cache->changing) { /* blocks may stand there twice */
+        if (i == cache->changing) { /* entries may be there twice */
             state &= ~(uint64_t)PS_CPU_STATE_COUNT;
         }
         if (&cache->x_state[i] != ps_thread.cache_state) {
@@ -266,8 +267,8 @@ static void free_classes(struct ps_cpu_cache *cache) {
 }
 
 void ps_cpu_return_fork_child(void) {
-    /* relaxed, both: one thread. A step of its own goes on after the signal handler; a class that
-     * another thread was just holding stays held then, and unused. */
+    /* relaxed, both: one thread. A step of its own continues after the signal handler; a class that
+     * another thread had locked then remains HELD, and unused. */
     if (ps_load_relaxed(&x_holder) == ps_lock_self()) {
         return;
     }

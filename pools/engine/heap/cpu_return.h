@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The return of blocks that the caches of processors (cpu_cache.h) do not use to their spans. In
- * rounds, every PS_RETENTION_SCAN_MS, one processor a call.
+ * Returns unused blocks of the caches of processors (cpu_cache.h) to their spans: in rounds, every
+ * PS_RETENTION_SCAN_MS, one processor a call.
  *
- * Any thread. Callers: maintenance.c, start.c.
+ * Any thread; one at a time returns blocks, the others skip it. Callers: maintenance.c, start.c.
  */
 #ifndef PS_HEAP_CPU_RETURN_H
 #define PS_HEAP_CPU_RETURN_H
@@ -18,12 +18,12 @@ typedef void ps_cpu_return(void *block);
  * empty. */
 uint32_t ps_cpu_return_tick(uint64_t now_ms, ps_cpu_return *give);
 
-/* Returns all blocks. Waits a millisecond for each 64 caches that have any, and up to 20 for
- * another thread that returns blocks, after which it returns none. */
+/* Returns all blocks. Sleeps a millisecond for each 64 caches that have any, and up to 20 while
+ * another thread returns blocks, after which it returns none. */
 void ps_cpu_return_all(ps_cpu_return *give);
 
-/* In the child of a fork, on its only thread: frees the locks that other threads held. The blocks
- * of the class that such a thread was changing stay used. */
+/* In the child of a fork, on its only thread: frees the locks of other threads. The blocks of a
+ * class that such a thread was changing are lost: they remain used. */
 void ps_cpu_return_fork_child(void);
 
 #endif

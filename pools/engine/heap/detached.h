@@ -60,8 +60,8 @@ extern PS_HIDDEN void *volatile ps_bootstrap_probe;
 /* True once this library has been relocated. */
 bool ps_bootstrap_is_over(void);
 
-/* Allocates zeroed memory that is never reused; NULL when it is exhausted; errno stays unchanged.
- * align: power of two. */
+/* Allocates zeroed memory that is never reused; NULL when it is exhausted; preserves errno. align:
+ * power of two. */
 void *ps_bootstrap_alloc(size_t bytes, size_t align);
 
 /* As realloc, for a block from here, before relocation. */

@@ -7,8 +7,8 @@
  * list is popped, while its line is still in the cache. If the list is empty, the window of the
  * class's bin is moved on by one, a range of blocks that were not used since their span was last
  * empty. No atomic, no lock; heap_refill finds the next span or window. One comparison, with a word
- * of the thread, tells requests above 1 KiB, which class caches serve first (class_cache.h), and
- * threads without a heap from all others.
+ * of the thread, recognises requests above 1 KiB, which class caches serve first (class_cache.h),
+ * and threads without a heap.
  *
  * free(p): if p continues this thread's free streak, the streak grows by one, and that is all.
  * Otherwise the page map translates the address, which may be any, into its span. If this thread's
@@ -17,9 +17,9 @@
  * NULL, no heap yet, another thread's block, one above 1 KiB, a foreign pointer - fails the same
  * single compare.
  *
- * These checks detect misuse (link.h): a free of an address where no block starts, of a block
- * that is on a list already or was never granted, and a free block that was overwritten. They cost
- * no cycle where they were measured, because nothing depends on their results.
+ * These checks detect misuse (link.h): a free of an address where no block starts, of a block that
+ * is on a list already or was never granted, and a free block that was overwritten. They cost no
+ * cycle where they were measured, because nothing depends on their results.
  *
  * A thread that may not take the fast path, because blocks are hardened (hard.h) or because the
  * caches of processors come first (cpu_cache.h), has a fast_limit of 0 and a key that matches no

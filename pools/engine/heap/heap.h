@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A heap: the state of one thread, of which a thread that frees no other thread's blocks touches
- * the first 4 KiB, 512 bytes for each class above 1 KiB that it uses, and of medium blocks 128
- * bytes and 64 for each length. A bin per size class holds the blocks for the next mallocs;
- * everything else is for slow paths. Only the owning thread accesses its heap, except for fields
- * marked x_; if that thread makes no calls, a thread that has taken the heap does (thread.h).
+ * A heap: the state of one thread. A bin per size class has the blocks for the next mallocs; all
+ * other fields are for slow paths. A thread that frees no other thread's blocks touches the first 4
+ * KiB, 512 bytes for each class above 1 KiB that it uses, and for medium blocks 128 bytes and 64
+ * for each length. Only the owning thread accesses its heap, except for fields marked x_; if that
+ * thread makes no calls, a thread that has taken the heap does (thread.h).
  *
- * The interface for callers is fast_path.h (small blocks) and slow_path.h; the other
- * headers are internal to the layer, one per source.
+ * The interface for callers is fast_path.h (small blocks) and slow_path.h; the other headers are
+ * internal to the layer, one per source.
  */
 #ifndef PS_HEAP_HEAP_H
 #define PS_HEAP_HEAP_H
@@ -29,7 +29,7 @@ struct ps_bin {
     uint16_t x_rounding;  /*  6 share of a block that requests leave unused, of 65536: the mean of
                            * the last ones that found the bin empty; owner writes */
     char *cur;            /*  8 window: next block */
-    char *end;            /* 16 window: behind the last block; == cur when empty */
+    char *end;            /* 16 window: after the last block; == cur when empty */
     uint64_t x_taken;     /* 24 blocks that malloc took, with those in the window, without the pops
                            * since the span was settled; owner writes */
 };
@@ -79,8 +79,8 @@ enum ps_heap_state {
     PS_HEAP_PARKED,   /* its thread has ended; reusable once it owns no span */
     PS_HEAP_SHARED,   /* belongs to no thread: detached.c */
     PS_HEAP_DEAD,     /* its thread does not exist in this child of a fork */
-    PS_HEAP_HELD,     /* taken from its thread: the holder clears it, see thread.h */
-    PS_HEAP_IDLE,     /* as HELD, without a holder */
+    PS_HEAP_HELD,     /* taken from its thread, and being cleared: thread.h */
+    PS_HEAP_IDLE,     /* taken, and partly cleared: any thread may continue */
 };
 
 /* State of guarded sampling (guard.h); all zero before the first count. Owner only. */
@@ -131,7 +131,7 @@ struct ps_heap {
     char *streak_next;                /* 3792 of the open streak, when it was stopped */
     ptrdiff_t streak_step;            /* 3800 likewise */
     bool is_asked;                    /* 3808 */
-    uint32_t holder;                  /* 3812 lock id of the thread that holds it, or adopts it */
+    uint32_t holder;                  /* 3812 lock id of the thread that took or adopts it */
     struct ps_thread_record *record;  /* 3816 of that thread; NULL: it has none; registry lock */
     uint64_t x_cached; /* 3824 bits of the classes whose caches have been used; owner writes */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
@@ -171,15 +171,15 @@ struct ps_thread_words {
     char *streak_from;     /* 64 where a streak was stopped by a thread that took the heap */
     uint32_t has_begun;    /* 72 counted by background.c until the thread ends */
     struct ps_heap *last;  /* 80 heap that was taken or asked for; registry lock */
-    uint64_t *cache_state; /* 88 of a class of a cache that it holds, or is about to: cpu_first.c */
+    uint64_t *cache_state; /* 88 of a class of a cache that it has locked or will: cpu_first.c */
     struct ps_thread_record *record; /* 96 NULL: none; see thread_record.h */
     uint32_t is_announced;           /* 104 its end will be noticed, whatever it calls: thread.h */
 };
 
 #define PS_FREE_ALL UINTPTR_MAX /* free_limit */
 
-/* Another thread that takes a heap writes here, too, while it holds the registry lock: key,
- * streak_next, fast_limit, own, last. */
+/* A thread that takes the heap writes these under the registry lock: key, streak_next, fast_limit,
+ * own, last. */
 extern PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread);
 
 _Static_assert(offsetof(struct ps_thread_words, x_busy) == 56,

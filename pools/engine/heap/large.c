@@ -40,8 +40,8 @@ uint64_t ps_large_x_allocs;
 
 static size_t mmap_min_bytes;
 static size_t page_bytes;
-static bool is_hardened;  /* runs stay runs, so that they are quarantined when freed */
-static size_t tail_bytes; /* inaccessible, behind each block; 0: none */
+static bool is_hardened;  /* runs do not become mappings: freed ones are quarantined */
+static size_t tail_bytes; /* inaccessible, after each block; 0: none */
 
 void ps_large_start(const struct ps_config *config) {
     mmap_min_bytes = ps_min(config->mmap_min_bytes, PS_RUN_GRANULES_LIMIT / 2 << PS_GRANULE_SHIFT);
@@ -64,7 +64,8 @@ static size_t capacity_of(const struct ps_slot *slot) {
     return (size_t)slot->run.granules << PS_GRANULE_SHIFT;
 }
 
-/* Makes all bytes of a run or mapping behind `bytes` inaccessible, as far as the system permits. */
+/* Makes all bytes of a run or mapping after the first `bytes` inaccessible, as far as the system
+ * permits. */
 static void shut_behind(const struct ps_run *run, size_t bytes) {
     size_t capacity = (size_t)run->granules << PS_GRANULE_SHIFT;
     if (tail_bytes != 0) {
@@ -91,7 +92,8 @@ static void *settle_in(struct ps_run *run, size_t bytes, enum ps_run_kind kind) 
 
 static size_t align_granules(size_t align) { return ps_max(align >> PS_GRANULE_SHIFT, 1); }
 
-/* With a limit: what is in memory already serves first, and before more is, there is to be room. */
+/* With a limit: takes resident memory first; without any, makes room for the block, which the
+ * caller then allocates. */
 static struct ps_run *take_within_limit(size_t bytes, size_t align, enum ps_run_kind kind) {
     struct ps_run *run = NULL;
     if (kind == PS_RUN_MAPPING) {
@@ -316,9 +318,10 @@ static void move_pages(struct ps_run *run, size_t bytes, char *target) {
 }
 
 /*
- * Moves a growing run without free space behind it to a mapping, whose pages later growth moves
- * instead of copying. Does not if dirty memory can serve it, nor while grown mappings are freed
- * repeatedly, because each new one costs page faults. NULL: a copy to another run is as good.
+ * Moves a growing run without free space after it to a mapping, whose pages later growth moves
+ * instead of copying. Takes a dirty run instead if there is one. Does nothing while grown mappings
+ * are freed repeatedly, because each new one costs page faults. NULL: a copy to another run is as
+ * good.
  */
 static void *move_to_mapping(struct ps_slot *slot, size_t bytes) {
     size_t old_bytes = large_of(slot)->bytes;
@@ -344,7 +347,7 @@ static void *move_to_mapping(struct ps_slot *slot, size_t bytes) {
     return settle_in(run, bytes, kind);
 }
 
-/* Drops the memory behind `bytes` of a mapping that the system does not shorten. */
+/* Drops the memory after the first `bytes` of a mapping that the system does not shorten. */
 static void drop_behind(const struct ps_run *run, size_t bytes) {
     size_t capacity = (size_t)run->granules << PS_GRANULE_SHIFT;
     if (bytes < capacity && ps_os_purge(run->base + bytes, capacity - bytes)) {

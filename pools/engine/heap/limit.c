@@ -24,7 +24,7 @@
 #define STALL_HUNDREDTHS 1000                  /* of a per cent of the time: near */
 #define NEAR_FRACTION 8                        /* near from limit - limit / 8 on */
 #define CLOSE_FRACTION 16
-#define ROOM_STEP_BYTES ((size_t)4 << 20) /* what a step of ps_limit_make_room stands for */
+#define ROOM_STEP_BYTES ((size_t)4 << 20) /* of fresh memory, for a step of ps_limit_make_room */
 
 struct ps_limit_words ps_limit_words;
 
@@ -75,7 +75,7 @@ static const char *name_of(enum ps_cgroup_source source) {
     return "machine";
 }
 
-/* ---- lock held ---- */
+/* ---- under the lock ---- */
 
 static void look_up_limit(void) {
     uint64_t setting = ps_limit_words.x_compared;
@@ -104,7 +104,7 @@ static void set_pressure(enum ps_pressure pressure) {
 
 /* Takes up a setting that has changed. */
 static void take_setting(void) {
-    /* relaxed, all: what is written under the lock, and a word that is all that is read. */
+    /* relaxed, all: words written under the lock, and a setting of one word. */
     uint64_t setting = ps_load_relaxed(&ps_limit_words.x_setting);
     if (setting == ps_limit_words.x_compared) {
         return;
@@ -123,8 +123,7 @@ static uint64_t pause_ms(uint64_t room) {
     return ps_max(ps_min(room / GROWTH_BYTES_PER_MS, COMPARE_MS_MOST), COMPARE_MS_LEAST);
 }
 
-/* Compares what is in memory, and what is to come, with the limit. Returns by how much it is nearer
- * than it may be. */
+/* Compares RSS and expected_bytes with the limit. Returns the excess over the bound for "near". */
 static uint64_t compare(uint64_t now_ms, size_t expected_bytes) {
     take_setting();
     if (ps_limit_words.x_compared == 0) {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The soft limit of resident memory, POOLSHIM_LIMIT: compares what the process has in memory with
- * the limit, from time to time, and sets the pressure of page/retention.h, by which all that keep
- * free memory are guided. Nothing fails because of it.
+ * The soft limit of resident memory, POOLSHIM_LIMIT: from time to time compares the process's RSS
+ * with the limit, and sets the pressure of page/retention.h, by which all caches of free memory
+ * adjust their bounds. No request fails because of it.
  *
- * RSS is read from /proc, since other libraries, stacks and files count as well: at
- * ticks and as fresh memory is taken, the sooner again the nearer the limit is, and before a large
- * block that would come near it. A limit in per cent is of the lowest limit of the process's
- * control groups, or of the memory of the machine; it is looked up again every minute and in the
- * child of a fork, which may be in another group. Memory pressure of the group, as the kernel
- * reports it (PSI), counts as being near.
+ * RSS is read from /proc, since other libraries, stacks and files count as well: at ticks, as fresh
+ * memory is taken, and before a large block that would come near the limit. The interval shrinks as
+ * RSS approaches the limit. A limit in per cent is of the lowest limit of the process's control
+ * groups, or of the memory of the machine; it is looked up again every minute and in the child of a
+ * fork, which may be in another group. Memory pressure of the group, as the kernel reports it
+ * (PSI), counts as being near.
  *
- * Any thread, no lock held. Lock PS_RANK_LIMIT, held while /proc is read, waited for by
- * ps_limit_set alone. The callers of the next two ask ps_limit_is_on first.
+ * Any thread, without a lock. Lock PS_RANK_LIMIT, for the time of reading /proc: only ps_limit_set
+ * blocks on it. Callers of the next two functions ask ps_limit_is_on first.
  */
 #ifndef PS_HEAP_LIMIT_H
 #define PS_HEAP_LIMIT_H
@@ -38,7 +38,7 @@ extern PS_HIDDEN struct ps_limit_words ps_limit_words;
 
 /* One that has ended is on until a comparison has ended its pressure. */
 static inline bool ps_limit_is_on(void) {
-    /* relaxed, both: what is a moment old compares once more, or once less. */
+    /* relaxed, both: a stale value makes one comparison more, or one less. */
     return PS_UNLIKELY((ps_load_relaxed(&ps_limit_words.x_setting) |
                         ps_load_relaxed(&ps_limit_words.x_compared)) != 0);
 }
@@ -46,16 +46,16 @@ static inline bool ps_limit_is_on(void) {
 /* Once, before the first heap. */
 void ps_limit_start(const struct ps_config *config);
 
-/* Sets, changes or ends the limit; the next comparison is due at once. Waits for a comparison that
- * is under way. */
+/* Sets, changes or ends the limit; the next comparison is due at once. Blocks while another thread
+ * compares. */
 void ps_limit_set(const struct ps_limit_setting *new_setting);
 
 /* Called when the clock was read: compares again when it is time, which is every 4 to 250 ms. */
 void ps_limit_tick(uint64_t now_ms);
 
-/* For so many bytes of fresh memory, about to be touched: compares again if it is much since the
- * last time, since a clock turns every few milliseconds only; near the limit, returns about as much
- * of what is free to the system. Cost: in proportion to what was taken. */
+/* Called before `bytes` of fresh memory are touched: compares again if much was taken since the
+ * last time, since the clock advances every few milliseconds only. Near the limit, returns about as
+ * much free memory to the system. Cost: proportional to `bytes`. */
 void ps_limit_make_room(size_t bytes);
 
 struct ps_limit_counts {

@@ -34,7 +34,7 @@
 #define SURPLUS_TICKS 7
 
 /* A thread that catches up with the background thread's work does that for at most 1/32 of the
- * time; with a longer purge delay than this, not at all: memory is to stay. */
+ * time; with a longer purge delay than this, not at all: the user wants memory retained. */
 #define CATCH_UP_SHARE 32
 #define CATCH_UP_STEP_US 1000 /* of a step that finds little to release, at most */
 #define CATCH_UP_DELAY_MS 10000
@@ -106,15 +106,15 @@ static PS_COLD bool serve(uint32_t request, bool has_more) {
     return true;
 }
 
-/* Returns whether the bound of surplus.h is kept. Otherwise the background thread releases what is
- * left in a silence. */
+/* Returns whether the bound of surplus.h applies. Otherwise the background thread releases free
+ * memory while the program makes no calls. */
 static bool is_bounded(void) {
     /* relaxed: a moment later it may run. */
     return ps_load_relaxed(&ps_control_page.x_background) == PS_BACKGROUND_OFF &&
            ps_background_threads() <= 1;
 }
 
-/* Returns what a heap has not used for a while. */
+/* Returns blocks that a heap has not used for a while. */
 static void return_unused(struct ps_heap *heap, bool is_all) {
     bool has_first = ps_thread_caches_first(&ps_thread); /* then the class caches serve nothing */
     ps_class_cache_return(heap, is_all || has_first ? PS_CLASS_CACHE_ALL : PS_CLASS_CACHE_UNUSED,
@@ -150,7 +150,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     bool has_bound = is_bounded();
     if (has_bound && heap->idle_countdown-- == 0) {
         heap->idle_countdown = SURPLUS_TICKS;
-        /* In a program that only frees, cached blocks would keep spans from draining. */
+        /* In a program that only frees, cached blocks would prevent spans from draining. */
         ps_class_cache_return(heap, PS_CLASS_CACHE_IDLE, ps_remote_return);
         ps_medium_return_idle(heap);
         ps_heap_take_notices(heap);
@@ -251,7 +251,7 @@ void ps_heap_catch_up(void) {
 /* Collects the returned blocks of spans with room; releases drained ones. */
 static void collect_available(struct ps_heap *heap, uint32_t class_index) {
     struct ps_span *span = heap->available[class_index];
-    /* Up to the present last span: one that cannot be released yet moves behind it. */
+    /* Up to the present last span: one that cannot be released yet moves to the end. */
     const struct ps_span *last = span != NULL ? ps_span_list_tail(span) : NULL;
     while (span != NULL) {
         struct ps_span *next = span == last ? NULL : ps_span_list_next(span);
@@ -308,7 +308,7 @@ void ps_heap_decay(void) {
 
 bool ps_heap_trim(size_t keep_bytes) {
     if (!ps_engine_has_started()) {
-        return false; /* no memory to return, and no mode that keeps any */
+        return false; /* no memory to return, and no mode with quarantined memory */
     }
     bool has_purged = ps_mapping_expire(UINT64_MAX) != 0;
     /* One call, to the end of what may change this thread's heap: blocks that return to a span

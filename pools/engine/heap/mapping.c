@@ -33,8 +33,8 @@ size_t ps_mapping_x_cache_max_bytes;
 static uint64_t x_oldest_ms = UINT64_MAX; /* since_ms of the oldest entry; a hint for expire */
 
 static size_t x_grown_min_bytes = GROWN_LEAST_BYTES; /* see ps_mapping_grown_min_bytes, */
-static uint64_t x_grown_ms; /* and when a mapping was last kept: it holds for the purge delay */
-static uint32_t x_is_stuck; /* see ps_mapping_is_stuck */
+static uint64_t x_grown_ms;      /* and when that was last set: valid for the purge delay */
+static uint32_t x_is_stuck;      /* see ps_mapping_is_stuck */
 static uint32_t x_moves_refused; /* in succession */
 static uint32_t x_moves_wanted;  /* since one was refused */
 
@@ -75,7 +75,7 @@ static void count_live(int64_t blocks, int64_t bytes) {
     ps_lock_release(&mapping_lock);
 }
 
-/* Removes entry i, keeping the order by age. */
+/* Removes entry i, preserving the order by age. */
 static struct ps_run *remove_locked(size_t i) {
     struct ps_run *run = cache[i].run;
     cache_count--;
@@ -168,8 +168,8 @@ static struct ps_run *map_fresh(size_t bytes, size_t align) {
     return run;
 }
 
-/* Addresses for pages that move there, which have what access and advice they had: not counted as
- * data meanwhile, of which the system may limit a process to less than two lengths. */
+/* Addresses to which pages are moved, with their access and advice. Inaccessible until then, so
+ * that the system does not count them as data (RLIMIT_DATA): the limit may be below two lengths. */
 static struct ps_run *map_target(size_t bytes) {
     return adopt(ps_os_reserve_closed(bytes, PS_GRANULE_BYTES), bytes);
 }
@@ -274,7 +274,7 @@ struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes) {
     return result;
 }
 
-/* Cuts the end off the oldest mapping, which stays cached, or removes it. */
+/* Cuts the end off the oldest mapping, and leaves the rest cached, or removes it. */
 static struct ps_run *cut_locked(bool is_all, size_t granules) {
     struct ps_run *run = cache[0].run;
     if (is_all || run->granules <= granules) {

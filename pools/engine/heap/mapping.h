@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mappings for the largest blocks, and the bounded cache of freed ones. A freed mapping is kept for
- * the purge delay, up to cache_max_bytes in all, so that a program that allocates and frees large
- * blocks in a loop pays for page faults and system calls once. (The bounded cache with an age after
- * rpmalloc.)
+ * Mappings for the largest blocks, and the bounded cache of freed ones. A freed mapping is cached
+ * for the purge delay, up to cache_max_bytes in all, so that a program that allocates and frees
+ * large blocks in a loop pays for page faults and system calls once. (The bounded cache with an age
+ * after rpmalloc.)
  *
  * Any thread; lock PS_RANK_MAPPING, with system calls outside of it. Caller: large.c.
  */
@@ -23,7 +23,7 @@ struct ps_mapping_counts {
 /* Written under the lock. Read from outside the process, too: record/layout.h. */
 extern PS_HIDDEN struct ps_mapping_counts ps_mapping_x_counts;
 
-/* Most bytes that are kept. Also written from outside of the process (`poolshim set`). */
+/* Most bytes in the cache. Also written from outside of the process (`poolshim set`). */
 extern PS_HIDDEN size_t ps_mapping_x_cache_max_bytes;
 
 void ps_mapping_start(const struct ps_config *config);
@@ -36,7 +36,7 @@ bool ps_mapping_set_cache_max(size_t bytes);
  * tells whether it was used before. NULL when the OS refuses. */
 struct ps_run *ps_mapping_take(size_t bytes, size_t align);
 
-/* The same, but only of those that were freed and kept. NULL: none of them suits. */
+/* The same, but from the cache only. NULL: no cached mapping suits. */
 struct ps_run *ps_mapping_take_kept(size_t bytes, size_t align);
 
 /*
@@ -60,7 +60,7 @@ struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes);
  * all. Returns the unmapped bytes. */
 size_t ps_mapping_expire(uint64_t now_ms);
 
-/* Unmaps a step of what has been in the cache for longest. Returns the bytes given back. */
+/* Unmaps a step of the mapping that was cached first. Returns the unmapped bytes. */
 size_t ps_mapping_expire_some(void);
 
 void ps_mapping_read(struct ps_mapping_counts *out);

@@ -38,10 +38,10 @@ static size_t pages_for(size_t bytes) {
 /* Most pages of a block that serves a request of so many. */
 static size_t most_pages_for(size_t pages) { return pages + pages / 8; }
 
-/* relaxed: other threads read the mark while they hold the block, or for a census, or by misuse. */
+/* relaxed: other threads read the mark if they own the block, for a census, or by misuse. */
 static void set_mark(uint8_t *mark, size_t value) { ps_store_relaxed(mark, (uint8_t)value); }
 
-/* The shortest block that waits and serves a request; NULL if there is none. */
+/* The shortest cached block that serves a request; NULL if there is none. */
 static void *take_waiting(struct ps_medium_cache *cache, size_t pages) {
     size_t last = ps_min(most_pages_for(pages), PS_MEDIUM_LONGEST);
     for (; pages <= last; pages++) {
@@ -130,7 +130,7 @@ static void return_leaving(struct leaving *leaving) {
     leaving->count = 0;
 }
 
-/* The oldest blocks of so many pages leave. */
+/* Moves the oldest cached blocks of so many pages to `leaving`. */
 static void leave(struct ps_medium_cache *cache, size_t pages, size_t count,
                   struct leaving *leaving) {
     if (leaving->count + count > LEAVING_AT_ONCE) {
@@ -142,15 +142,15 @@ static void leave(struct ps_medium_cache *cache, size_t pages, size_t count,
         leaving->blocks[leaving->count++] = ps_medium_block_of(blocks[i], pages);
     }
     memmove(blocks, blocks + count, left * sizeof *blocks);
-    ps_fence_program_order(); /* for the child of a fork: every block that stays is present */
+    ps_fence_program_order(); /* for the child of a fork: every remaining block is present */
     cache->counts[pages] = (uint8_t)left;
     ps_owner_add(&cache->x_sums, count * pages);
-    ps_fence_program_order(); /* likewise: what is in another place is in no bin */
+    ps_fence_program_order(); /* likewise: a block that is elsewhere is in no bin */
 }
 
-/* Half of the blocks of one bin after the other leave, until at most so many pages wait. */
+/* Halves one bin after the other, until at most so many pages are cached. */
 static void shorten(struct ps_medium_cache *cache, size_t pages, struct leaving *leaving) {
-    while (ps_medium_cache_pages(cache) > pages) { /* ends: each round halves what waits */
+    while (ps_medium_cache_pages(cache) > pages) { /* ends: each round halves all bins */
         size_t bin = cache->next_bin++ % (PS_MEDIUM_LONGEST + 1);
         size_t count = (cache->counts[bin] + 1u) / 2;
         if (count != 0) {
@@ -159,7 +159,7 @@ static void shorten(struct ps_medium_cache *cache, size_t pages, struct leaving 
     }
 }
 
-/* How many pages may wait. */
+/* The limit of cached pages. */
 static size_t limit_of(const struct ps_medium_cache *cache) {
     if (!ps_retention_is_usual()) {
         return PS_MEDIUM_PAGES_FIRST;
@@ -169,8 +169,8 @@ static size_t limit_of(const struct ps_medium_cache *cache) {
     return ps_max(ps_min(takes / PS_MEDIUM_TAKES_A_PAGE, most), PS_MEDIUM_PAGES_FIRST);
 }
 
-/* pages: how many wait, at most `limit`. On a machine of several nodes each free comes to
- * ps_medium_free, so that blocks of other nodes do not wait. */
+/* pages: cached ones, at most `limit`. On a machine of several nodes each free comes to
+ * ps_medium_free, which does not cache blocks of other nodes. */
 static void set_limit(struct ps_medium_cache *cache, size_t limit, size_t pages) {
     uint64_t sums = cache->x_sums & ~(uint64_t)(PS_MEDIUM_SUMS_ROOM | PS_MEDIUM_SUMS_OPEN);
     bool is_open = limit != 0 && PS_LIKELY(ps_node_last() == 0);
@@ -179,8 +179,8 @@ static void set_limit(struct ps_medium_cache *cache, size_t limit, size_t pages)
     ps_store_relaxed(&cache->x_sums, sums | (limit - pages) | (is_open ? PS_MEDIUM_SUMS_OPEN : 0));
 }
 
-/* Makes room for a block in its bin. Returns whether other blocks had to leave because too many
- * pages waited. */
+/* Makes room for a block in its bin. Returns whether blocks of any bin were returned because the
+ * cache was full. */
 static PS_NOINLINE bool make_room(struct ps_medium_cache *cache, size_t pages) {
     struct leaving leaving;
     leaving.count = 0;
@@ -193,7 +193,7 @@ static PS_NOINLINE bool make_room(struct ps_medium_cache *cache, size_t pages) {
         /* So many at once that not each free of a sequence takes the lock. */
         shorten(cache, ps_min(limit * 3 / 4, limit - ps_min(pages, limit)), &leaving);
     }
-    /* A longer one waits alone. */
+    /* A longer one is cached alone. */
     set_limit(cache, ps_max(limit, pages), ps_medium_cache_pages(cache));
     return_leaving(&leaving);
     return is_full;
@@ -204,7 +204,7 @@ static bool is_near(ps_medium_block block) {
     return PS_LIKELY(ps_node_last() == 0) || ps_medium_node_of(block) == ps_node_here();
 }
 
-/* Counts the free of a block that does not wait. True if it is time to read the clock. */
+/* Counts the free of a block that is not cached. True if it is time to read the clock. */
 static bool note_shared_free(struct ps_medium_cache *cache, size_t pages) {
     ps_owner_add(&cache->x_frees, 1);
     return pages > PS_MEDIUM_LONGEST || cache->x_frees % PS_MEDIUM_FREES_PER_LOOK == 0;

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread's cache of medium blocks (page/medium.h): blocks that it freed, whichever thread
- * allocated them, are kept in its heap, in a bin for each length, and serve its next requests
- * without a lock. Half of a full bin, or a quarter of a full cache, returns to the regions at once;
- * all of it does periodically, at the end of the thread and when the heap is taken (thread.h). A
- * block has no owner, so a free by another thread is not special.
+ * A thread's cache of medium blocks (page/medium.h): its heap caches the blocks that it frees,
+ * whichever thread allocated them, in a bin for each length, for its next requests, without a lock.
+ * Half of a full bin, or a quarter of a full cache, returns to the regions at once. The whole cache
+ * returns periodically, at the end of the thread and when the heap is taken (thread.h). Medium
+ * blocks have no owner, so a free by another thread takes the same path.
  *
- * A cache may hold 128 KiB, or one longer block. If it serves many requests, it may hold a page for
- * each eight of them since the last return, up to 4 MiB and to the thread's share of 16 MiB for
- * each processor: little in a program that asks seldom, enough in one that would take shared locks
- * hundreds of thousands of times a second.
+ * The limit of a cache is 128 KiB, or one longer block. If it serves many requests, the limit is a
+ * page for each eight of them since the last return, up to 4 MiB and to the thread's share of 16
+ * MiB for each processor: little for rare requests, enough for a program that would otherwise take
+ * shared locks hundreds of thousands of times a second.
  *
- * Not a list through the blocks: a block of which only the head was touched stays sparse, and a
- * write after free corrupts nothing. The mark of a block tells whether it is live or cached.
+ * A bin is an array, not a list through the blocks: untouched pages of a block are not touched
+ * here, and a write after free corrupts nothing. The mark of a block tells whether it is live or
+ * cached.
  *
  * Hardened blocks are in spans and runs; hardened modes have no medium blocks.
  *
- * Callers: large.c, slow_path.c, maintenance.c, thread.c, start.c, census.c. The owner of the
- * heap, or any thread if the heap is NULL. Locks only through the page layer.
+ * Callers: large.c, slow_path.c, maintenance.c, thread.c, start.c, census.c. The owner of the heap,
+ * or any thread if the heap is NULL. Locks only through the page layer.
  */
 #ifndef PS_HEAP_MEDIUM_CACHE_H
 #define PS_HEAP_MEDIUM_CACHE_H
@@ -29,36 +30,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_MEDIUM_LONGEST 64        /* pages of a block that may wait */
-#define PS_MEDIUM_BIN_BLOCKS 8      /* that wait in a bin */
-#define PS_MEDIUM_PAGES_FIRST 32    /* pages that may wait at first, or one longer block */
+#define PS_MEDIUM_LONGEST 64        /* pages of a block that is cached */
+#define PS_MEDIUM_BIN_BLOCKS 8      /* cached in a bin */
+#define PS_MEDIUM_PAGES_FIRST 32    /* limit of cached pages at first, or one longer block */
 #define PS_MEDIUM_PAGES_MOST 1024   /* and at most */
 #define PS_MEDIUM_PAGES_OF_CPU 4096 /* and in all threads, for each processor */
 #define PS_MEDIUM_TAKES_A_PAGE 8    /* requests served since the last return that allow a page */
 #define PS_MEDIUM_ASKS_PER_TICK 16  /* between two readings of the clock */
 
 /*
- * The blocks that wait, in a bin for each number of pages. Changed so that the child of a fork,
- * which does not have the thread, finds each block at most twice and no live block.
+ * The cached blocks, in a bin for each number of pages. At each instant a block is in at most two
+ * entries, and a live block in none, for the child of a fork by another thread.
  */
 struct ps_medium_cache {
     uint64_t x_sums;  /* three numbers, see below; owner writes */
     uint64_t x_frees; /* so far; the last few are in the sums. Owner writes, census reads */
     uint32_t taken;   /* requests served at the last return, modulo 2^32 */
     uint32_t seen;    /* and at the last call of ps_medium_return_idle */
-    uint16_t limit;   /* pages that may wait; 0: none do, and the next free computes it */
+    uint16_t limit;   /* most cached pages; 0: none is cached, and the next free computes it */
     uint16_t asks;    /* requests that found no block here, modulo 65536 */
-    uint8_t next_bin; /* from which blocks leave when too many pages wait */
+    uint8_t next_bin; /* from which blocks return when the cache is full */
     uint8_t counts[PS_MEDIUM_LONGEST + 1];
     /* Newest last. */
     PS_ALIGNED(PS_CACHE_LINE) void *blocks[PS_MEDIUM_LONGEST + 1][PS_MEDIUM_BIN_BLOCKS];
 };
 
 /*
- * In one word, so that a take or a free loads, checks and stores all of them at once: how many more
- * pages may wait; whether a free may add a block without a call of ps_medium_free; how many blocks
- * were freed since the clock was read; and how many requests were served. There is no room, and no
- * block waits, while the limit is 0.
+ * In one word, so that a take or a free loads, checks and stores all of them at once: the room for
+ * further pages; whether a free may add a block without a call of ps_medium_free; the blocks freed
+ * since the clock was read; and the requests served. There is no room, and no block is cached,
+ * while the limit is 0.
  */
 #define PS_MEDIUM_SUMS_ROOM 0x7fff
 #define PS_MEDIUM_SUMS_OPEN 0x8000
@@ -81,7 +82,7 @@ static inline size_t ps_medium_cache_frees(const struct ps_medium_cache *cache) 
 static inline uint32_t ps_medium_cache_takes(const struct ps_medium_cache *cache) {
     return (uint32_t)(cache->x_sums >> PS_MEDIUM_SUMS_TAKES);
 }
-/* Pages that wait. */
+/* Cached pages. */
 static inline size_t ps_medium_cache_pages(const struct ps_medium_cache *cache) {
     return cache->limit - (cache->x_sums & PS_MEDIUM_SUMS_ROOM);
 }
@@ -98,14 +99,15 @@ static inline uint8_t *ps_medium_mark_of(const void *block) {
     return ps_medium_mark(ps_page_map_slot(block), block);
 }
 
-/* The newest block of so many pages, of which `count` wait, at least one. */
+/* Removes the newest cached block of so many pages; count: of these blocks in the cache, at least
+ * one. */
 static inline void *ps_medium_pop(struct ps_medium_cache *cache, size_t pages, size_t count) {
     void *block = cache->blocks[pages][count - 1];
     cache->counts[pages] = (uint8_t)(count - 1);
     /* relaxed: other threads read a snapshot. */
     ps_store_relaxed(&cache->x_sums, cache->x_sums + ((uint64_t)1 << PS_MEDIUM_SUMS_TAKES) + pages);
     ps_fence_program_order(); /* for the child of a fork: a live block is in no bin */
-    /* relaxed: other threads read the mark while they hold the block, or for a census. */
+    /* relaxed: other threads read the mark if they own the block, or for a census. */
     ps_store_relaxed(ps_medium_mark_of(block), (uint8_t)pages);
     if (block == NULL) {
         __builtin_unreachable(); /* saves the callers a test */
@@ -148,11 +150,11 @@ static inline bool ps_medium_is_sampled(const struct ps_slot *slot, const void *
 /* Allocates a sampled block; NULL as ps_medium_alloc. bytes, align: a medium block's, or less. */
 void *ps_medium_alloc_sampled(size_t bytes, size_t align);
 
-/* Makes a live block sampled; or a sampled one, of which the caller knows the length, live. */
+/* Makes a live block sampled; or a sampled one, whose length the caller knows, live. */
 void ps_medium_set_sampled(void *block);
 void ps_medium_set_live(void *block, size_t bytes);
 
-/* Frees a sampled block, of which the caller knows the length. */
+/* Frees a sampled block, whose length the caller knows. */
 void ps_medium_free_sampled(void *block, size_t bytes);
 
 /* ---- live blocks ---- */
@@ -162,7 +164,7 @@ static inline size_t ps_medium_usable(const struct ps_slot *slot, const void *bl
     return (size_t)ps_load_relaxed(ps_medium_mark(slot, block)) << PS_MEDIUM_PAGE_SHIFT;
 }
 
-/* A block waits, for which there is room in its bin. sums: with it. mark: its own. */
+/* Adds a block to its bin, which has room. sums: with it. mark: its own. */
 static inline void ps_medium_push(struct ps_medium_cache *cache, void *block, size_t pages,
                                   uint8_t *mark, uint64_t sums) {
     /* relaxed, both: as in ps_medium_pop. */

@@ -9,8 +9,8 @@
  * to write to arbitrary addresses cannot redirect the allocator there. The copy also makes a call
  * through it one instruction, without a pointer to follow.
  *
- * The fast path has no hook. A mode that must see every malloc, or every free, keeps its threads
- * off it: see has_fast_alloc and has_fast_free.
+ * The fast path has no hook. In a mode that must see every malloc, or every free, threads do not
+ * take it: see has_fast_alloc and has_fast_free.
  *
  * Before the start all pointers are NULL. A thread with a heap finds its mode here, because the
  * heap was created after the start; all others go through detached.c, which starts the engine.
@@ -48,7 +48,7 @@ enum ps_mode_index {
  * fast_path.h and slow_path.h.
  *
  * alloc of a mode without a fast alloc, and free_block of one without a fast free, are tail calls:
- * they end with ps_thread_leave, unless the mode keeps heaps.
+ * they end with ps_thread_leave, unless keeps_heaps is set.
  */
 struct ps_mode_entry {
     void *(*alloc)(struct ps_heap *heap, size_t bytes);
@@ -75,7 +75,7 @@ struct ps_mode_hook {
     /* True if the caches of processors may come before the heap: see cpu_cache.h. */
     bool may_cache_first;
 
-    /* True if a heap stays with its thread when that makes no calls: see thread.h. */
+    /* True if heaps are not taken from threads that make no calls: see thread.h. */
     bool keeps_heaps;
 
     /* True if the refill hook must return a block of the class: see exhausted.h. */
@@ -111,13 +111,13 @@ struct ps_mode_hook {
      * owner. */
     void (*return_streak)(struct ps_heap *heap, struct ps_span *span, char *lowest, size_t blocks);
 
-    /* Returns the blocks of a class that the mode holds to their spans. */
+    /* Returns the blocks of a class that the mode caches to their spans. */
     void (*flush_class)(struct ps_heap *heap, uint32_t class_index);
 
     /* Takes a freed large block's run, BUSY, for the page cache, now or later. */
     void (*release_run)(struct ps_run *run);
 
-    /* Returns held memory to the page cache, on demand or before a request fails. */
+    /* Returns quarantined memory to the page cache, on demand or before a request fails. */
     void (*reclaim)(void);
 
     /* Handle an address outside of spans that is not a large block: a mode's own block, or a

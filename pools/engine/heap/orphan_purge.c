@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See orphan_purge.h. Four epochs are a purge delay; a span is idle after five, of which the first
- * and the last may be parts. Each epoch begins a pass over the classes.
+ * See orphan_purge.h. Four epochs are a purge delay; a span is idle after five, since the first and
+ * the last may be parts. Each epoch begins a pass over the classes.
  */
 #include "pools/engine/heap/orphan_purge.h"
 
@@ -20,7 +20,7 @@
 #define KIB_PER_US 16
 
 struct purge {
-    bool is_apart;         /* huge pages stay split: huge.h */
+    bool is_apart;         /* purged huge pages remain split: huge.h */
     uintptr_t last_broken; /* number of the huge page that was split last */
     int64_t us;            /* cost so far */
 };
@@ -32,7 +32,7 @@ static uint32_t rest_lists; /* of this pass */
 static bool was_asked;      /* this pass is for a trim */
 static bool is_apart;
 
-/* Hardened modes know what a free block holds. */
+/* Not in hardened modes, which check the contents of free blocks. */
 static bool is_possible(void) { return ps_mode.hook.has_fast_free; }
 
 static bool is_apart_now(void) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Purge of orphans: free pages of spans without an owner that no thread has allocated from for the
- * purge delay return to the system (small/span_purge.h), although other blocks of the span are
- * live. After a peak of which a few blocks in each span stay, that is most of the memory. Such
- * spans are adopted after all others of their class.
+ * Purge of orphans: returns to the system the free pages of spans without an owner from which no
+ * thread has allocated for the purge delay (small/span_purge.h), although other blocks of the span
+ * are live. If a few blocks of each span survive a peak, that is most of the memory. Purged spans
+ * are adopted after all others of their class.
  *
- * Locks only through the layers below; the lists of the orphans are not locked while pages are
- * dropped.
+ * Callers: maintenance.c. Locks only through the layers below; the lists of the orphans are not
+ * locked while pages are dropped.
  */
 #ifndef PS_HEAP_ORPHAN_PURGE_H
 #define PS_HEAP_ORPHAN_PURGE_H

@@ -32,7 +32,7 @@
 
 /* Blocks of a gap that become a list at a time. */
 #define LINKED_AT_ONCE 32
-#define LINKED_BYTES ((size_t)4 << 10) /* their pages may hold no memory: span_purge.h */
+#define LINKED_BYTES ((size_t)4 << 10) /* their pages may be purged: span_purge.h */
 
 /* When this fraction of a span's used blocks has returned, it is collected before fresh ones. */
 #define BACK_FRACTION 8
@@ -82,7 +82,7 @@ static void link_from_gap(struct ps_span *span) {
 }
 
 /* Returns true when enough blocks have returned to be collected before fresh ones are granted,
- * which hold memory only once they are used. */
+ * which take memory only once they are used. */
 static bool is_enough_back(const struct ps_span *span) {
     size_t back = ps_span_remote_blocks(span);
     return back != 0 && back * BACK_FRACTION >= (size_t)(span->carved - span->first);
@@ -243,9 +243,12 @@ static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32
     return make_current(heap, bin, span);
 }
 
-/* Creates a span. While blocks are hardened, the first spans of a class in a heap are sparse; more
+/*
+ * Creates a span. While blocks are hardened, the first spans of a class in a heap are sparse; more
  * of them would cost short loops more system calls than blocks. Otherwise the first is clean: of
- * most classes a thread uses a few blocks, and the rest of a dirty run would hold memory unused. */
+ * most classes a thread uses a few blocks, and the rest of a dirty run would be resident but
+ * unused.
+ */
 static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t spans, bool is_dense) {
     if (spans < ps_refill_sparse_spans) {
         return ps_span_create_sparse(class_index, key);

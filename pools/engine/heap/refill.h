@@ -22,7 +22,7 @@ static inline void ps_bin_settle(struct ps_bin *bin, struct ps_span *span) {
     ps_span_settle(span);
 }
 
-/* The same before a function of the layer below that settles: only what would be lost is counted.
+/* The same before a function of the layer below that settles: counts the pops, which would be lost.
  */
 static inline void ps_bin_count(struct ps_heap *heap, struct ps_span *span) {
     if (span->popped != 0) {
@@ -30,8 +30,8 @@ static inline void ps_bin_count(struct ps_heap *heap, struct ps_span *span) {
     }
 }
 
-/* Counts a request in the mean rounding of its class: one that found its bin empty, since the fast
- * path keeps no more of a request than its class. */
+/* Counts a request that found its bin empty in the mean rounding of its class; the fast path knows
+ * only the class of a request. */
 static inline void ps_bin_note_request(struct ps_bin *bin, size_t bytes) {
     uint32_t unused = bin->block_bytes > bytes ? bin->block_bytes - (uint32_t)bytes : 0;
     int32_t share = (int32_t)ps_min((unused << 16) / bin->block_bytes, UINT16_MAX);

@@ -138,7 +138,7 @@ struct ps_heap *ps_heap_make(void) {
         return heap;
     }
     if (is_second) {
-        ps_lock_watch_forks(); /* from here on a fork may leave threads behind */
+        ps_lock_watch_forks();                      /* from here on a fork may lose threads */
         ps_store_relaxed(&ps_room_x_is_shared, 1u); /* relaxed: a hint */
     }
     heap = make_fresh();
@@ -214,7 +214,7 @@ void ps_heap_offer(struct ps_heap *heap) {
 bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key) {
     struct ps_heap *heap = ps_heap_of_key(key);
     ps_lock_acquire(&registry_lock); /* replaces the owner: no thread can take the heap */
-    /* relaxed, both: written under the lock, the owner by the thread that holds the span. */
+    /* relaxed, both: written under the lock; x_owner by the span's owner. */
     bool is_parked =
         ps_load_relaxed(&span->x_owner) == key && ps_load_relaxed(&heap->x_state) == PS_HEAP_PARKED;
     if (is_parked) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All heaps, and those of them that wait for a thread. A heap is never freed: when its thread ends
- * it is parked, and once it owns no span it serves the next thread.
+ * The lists of all heaps and of the parked ones. A heap is never freed: it is parked when its
+ * thread ends, and once it owns no span it serves the next thread.
  *
  * Callers: thread.c, detached.c, remote.c, remote_steal.c, start.c, the census. Any thread; lock
  * PS_RANK_REGISTRY.
@@ -39,13 +39,13 @@ void ps_registry_set_words(struct ps_thread_words *thread, const struct ps_heap 
  * (cpu_cache.h); plain mode only. */
 void ps_registry_set_caches_first(bool is_first);
 
-/* Fills the words of a thread whose heap was asked for again. Registry lock held. */
+/* Fills the words of a thread again whose heap was asked for. Under the registry lock. */
 void ps_registry_restore(struct ps_thread_words *thread, struct ps_heap *heap);
 
-/* Ends holding a heap that still has spans with room: any thread may continue with it. */
+/* Makes a HELD heap that still has spans with room IDLE: any thread may continue to clear it. */
 void ps_registry_set_idle(struct ps_heap *heap);
 
-/* Registry lock held: makes a heap whose thread does not use it HELD by this thread. */
+/* Makes a heap whose thread does not use it HELD by this thread. Under the registry lock. */
 void ps_registry_hold(struct ps_heap *heap);
 
 /* For thread.c and thread_record.c: takes the lock, or takes it if it is free; and the successor of
@@ -61,7 +61,7 @@ extern PS_HIDDEN struct ps_heap *ps_registry_x_heaps;
 /* The same, with the lock; next_heap leads to older ones and never changes. */
 struct ps_heap *ps_heap_newest(void);
 
-/* Calls visit for every heap, with the registry lock held. */
+/* Calls visit for every heap, under the registry lock. */
 void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *context);
 
 /* In the child of a fork, on its only thread: marks the heaps of other threads DEAD, and shared

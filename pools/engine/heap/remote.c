@@ -63,10 +63,10 @@ void ps_heap_notify_all(struct ps_span *span) {
 }
 
 /*
- * A notice sent to a heap whose thread is just ending must not stay there. Either the sender reads
- * PARKED after its push, or the ending thread finds the push after it stored PARKED: each reads
- * after its own write, so all four accesses are seq_cst. The one that finds the notice takes the
- * list.
+ * A notice sent to a heap whose thread is just ending must not be left there. Either the sender
+ * reads PARKED after its push, or the ending thread finds the push after it stored PARKED: each
+ * reads after its own write, so all four accesses are seq_cst. The one that finds the notice takes
+ * the list.
  */
 void ps_heap_forward_notices(struct ps_heap *heap) {
     if (ps_load_seq_cst(&heap->x_state) == PS_HEAP_PARKED) {
@@ -328,7 +328,8 @@ static PS_NOINLINE void hand_singles(struct ps_heap *heap) {
     }
 }
 
-/* A block that is not worth an entry waits for others like it. */
+/* Adds a block whose span is not worth an entry to an array, which is transferred when it is full.
+ */
 static inline void add_single(struct ps_heap *heap, struct ps_span *span, void *block) {
     ps_link_store(block, ps_span_waiting_link(span)); /* so that a second free is found */
     heap->singles[heap->singles_count] = block;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Remote frees, and the notices that tell an owner of returned blocks. Lock-free, except that
- * notices to orphans take the orphan lock.
+ * Remote frees, and the notices that name spans with returned blocks to their owner. Lock-free,
+ * except that notices to orphans take the orphan lock.
  *
  * Stealing (remote_steal.c) takes fully free spans from heaps whose threads do not process their
  * notices. A full span whose blocks have all been freed by other threads is on the list of notices
@@ -10,9 +10,9 @@
  *
  * An owner is idle when it has not read the clock for a quarter of the purge delay.
  *
- * Any thread, no lock held, within a call (ps_thread_enter): a transfer or a notice may make a span
- * the calling thread's. Every call except ps_steal_all and the salvage takes a bounded number of
- * steps, and a later one continues.
+ * Any thread, without a lock, within a call (ps_thread_enter): a transfer or a notice may make a
+ * span the calling thread's. Every call except ps_steal_all and the salvage takes a bounded number
+ * of steps, and a later one continues.
  */
 #ifndef PS_HEAP_REMOTE_H
 #define PS_HEAP_REMOTE_H
@@ -25,7 +25,8 @@ void ps_remote_free(struct ps_heap *heap, struct ps_span *span, void *block);
 /* Frees a block on a thread without a heap: transfers it at once. */
 void ps_remote_free_at_once(struct ps_span *span, void *block);
 
-/* Transfers a waiting block at once. Any thread, with or without a heap. */
+/* Transfers a block with the link of ps_span_waiting_link at once. Any thread, with or without a
+ * heap. */
 void ps_remote_return(void *block);
 
 /* Transfers all batches of a heap. */
@@ -57,8 +58,8 @@ void ps_heap_take_all_notices(struct ps_heap *heap);
 
 /*
  * When memory is exhausted: makes blocks that were freed into full spans of the heap available, of
- * all classes. These are on no list, and tell their owner when an eighth of their blocks is back.
- * Cost: a walk over all spans, with the page lock: 0.7 us for each MiB. So after a walk that finds
+ * all classes. Full spans are on no list, and give notice when an eighth of their blocks is back.
+ * Cost: a walk over all spans, under the page lock: 0.7 us for each MiB. So after a walk that finds
  * nothing, more and more calls do nothing, up to 255. collect_rest walks if the last call did
  * nothing. Returns whether any was found.
  */

@@ -24,7 +24,8 @@ size_t ps_plain_usable(const void *block);
  * tell. */
 void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call);
 
-/* True when a block that long may stay in place: it fits, and at least half stays in use. */
+/* True when a block may be resized in place: the length fits, and uses at least half of the room.
+ */
 static inline bool ps_resize_stays(size_t room, size_t bytes) {
     return bytes <= room && bytes >= room / 2;
 }
@@ -42,7 +43,7 @@ void *ps_resize_by_move(const struct ps_slot *slot, void *block, size_t bytes);
 void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes);
 
 /* Copies a block of `usable` bytes to a new one of `bytes`, and frees it. If there is no memory for
- * a shorter one, the block stays as it is. */
+ * a shorter one, the block is unchanged. */
 void *ps_resize_by_copy(void *block, size_t usable, size_t bytes);
 
 #endif

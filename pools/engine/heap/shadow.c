@@ -16,7 +16,7 @@ PS_COLD uint8_t *ps_shadow_make(const void *block) {
         return NULL;
     }
     ps_huge_refuse(table, TABLE_BYTES);
-    /* release: pairs with the acquire of ps_shadow_at. A mapping that comes second stays unused and
-     * untouched, once in the life of a leaf. */
+    /* release: pairs with the acquire of ps_shadow_at. If two threads map a table, the second
+     * mapping remains unused and untouched, once in the life of a leaf. */
     return ps_cas_strong_acq_rel(ps_shadow_place(block), &other, table) ? table : other;
 }

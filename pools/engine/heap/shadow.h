@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shadow bytes: one for every 16 bytes of addresses that hold small blocks, apart from the blocks.
- * One table per leaf of the page map: 2 MiB of addresses, of which one page is touched per granule.
- * A process has one use for them.
+ * Shadow bytes: one for every 16 bytes of the addresses of small blocks, apart from the blocks. One
+ * table per leaf of the page map: 2 MiB of addresses, of which one page is touched per granule. A
+ * process has one use for them.
  *
  * Hardened: the byte of a block's first 16 bytes gives the state of the block.
  *
@@ -16,7 +16,7 @@
  * bit was tried, and cost 10 ns per life of a block. Two threads that free one block at the same
  * instant may both find it live; a later free does not.
  *
- * Recorded: the byte holds the requested size of the block (record/record_sizes.h).
+ * Recorded: the byte is the requested size of the block (record/record_sizes.h).
  *
  * Callers: harden, record. Any thread. No locks.
  */
@@ -77,7 +77,7 @@ static inline bool ps_shadow_is(uint8_t seen, uint8_t state) {
 
 /* The family a live block was allocated by. */
 static inline uint8_t ps_shadow_family(const uint8_t *mark) {
-    /* relaxed: written before the block was returned; the caller holds the block. Atomic, since a
+    /* relaxed: written before the block was returned; the caller owns the block. Atomic, since a
      * thread that searches for a free block may compare the same byte (stray.c). */
     return (uint8_t)((ps_load_relaxed(mark) & PS_SHADOW_FAMILY) >> PS_SHADOW_FAMILY_SHIFT);
 }

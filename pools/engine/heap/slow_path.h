@@ -2,7 +2,7 @@
 /*
  * Calls beyond the fast path (fast_path.h): allocation, free, realloc and the usable size. Any
  * thread. When memory is exhausted, functions that allocate return NULL with errno ENOMEM and
- * change nothing; free keeps errno.
+ * change nothing; free preserves errno.
  *
  * A heap argument is the calling thread's, or one that detached.c has locked.
  */
@@ -45,15 +45,15 @@ void *ps_heap_tick_and_leave(struct ps_heap *heap, void *block);
 /* Free where the caches of processors come first. */
 void ps_heap_free_first(void *block);
 
-/* Slow path of free: what owner_key says, read from the slot of block, is not that the block goes
- * to a span of this heap at once. */
+/* Slow path of free: owner_key, read from the slot of block, is not that of a span into which this
+ * heap frees at once. */
 void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key);
 
-/* Slow path of free: no block of this span can be freed here, unless its word only has the form of
- * a link and is none. */
+/* Slow path of free: the address is no live block of the span, unless its first word only resembles
+ * a link (confirm.h). */
 void ps_heap_free_doubtful(void *block, struct ps_span *span);
 
-/* Slow path of free: the span's countdown is over. */
+/* Slow path of free: the span's countdown has reached zero. */
 void ps_heap_free_event(void *block, struct ps_span *span);
 
 /* The same, within a call that accesses the heap afterwards. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See start.h. Lock: init_lock, held while the layers start.
+ * See start.h. Lock: init_lock, for the start of the layers.
  *
  * The fork handlers are registered at the first allocation of the process. Handlers that were
  * registered earlier run before ours in the child, and may allocate there: see ps_lock_watch_forks.

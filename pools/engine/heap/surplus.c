@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See surplus.h. Lock: surplus_lock, protects all state here; a thread that finds it held leaves
- * the work to the holder.
+ * See surplus.h. Lock: surplus_lock, protects all state here; a thread that finds it taken skips
+ * the work.
  */
 #include "pools/engine/heap/surplus.h"
 
@@ -19,15 +19,15 @@
 #define STEP_GRANULES ((uint64_t)32)
 #define STEP_PAGES (STEP_GRANULES * PS_MEDIUM_GRANULE_PAGES)
 #define SLACK_PAGES ((uint64_t)1024) /* beyond the bound, so that purges are rare and long */
-/* Taken again of what was purged: a quarter, and more pages than emptied regions, which are dirty
- * as a whole, may add. */
+/* The bound pauses if this part of the purged pages is resident again, and more pages than emptied
+ * regions may add, which are dirty as a whole. */
 #define REGRET_PAGES ((uint64_t)1024)
 #define REGRET_FRACTION 4
 
 /* In the pages of medium blocks; mappings count whole. */
 struct usage {
     uint64_t held;  /* resident: in use, or dirty */
-    uint64_t dirty; /* free, hold memory that can be released */
+    uint64_t dirty; /* free and backed by memory that can be released */
     uint64_t medium_dirty;
     uint64_t cached; /* in freed mappings */
 };
@@ -66,7 +66,7 @@ static void pause(uint64_t now_ms, uint64_t delay_ms) {
     resumes_ms = now_ms + pause_ms;
 }
 
-/* Pauses if a good part of what was purged within the delay has become resident again. */
+/* Pauses if a good part of the pages purged within the delay has become resident again. */
 static void notice_regret(const struct usage *usage, uint64_t now_ms, uint64_t delay_ms) {
     if (now_ms - ps_min(now_ms, purged_ms) > delay_ms) {
         purged = 0;

@@ -196,7 +196,7 @@ void ps_thread_start_first(void) {
     ps_thread.is_announced = 1;                         /* its words are never released */
     ps_store_relaxed(&x_first_heap, ps_heap_acquire()); /* relaxed: see heap_before_reset */
     ps_thread_leave();                                  /* the next may allocate */
-    /* Out of keys: heaps of ended threads are kept. */
+    /* Out of keys: no thread reuses the heaps of ended ones. */
     uint32_t has_key = pthread_key_create(&exit_key, thread_ended) == 0;
     ps_store_release(&x_has_key, has_key); /* release: see will_end */
     if (!ps_thread.has_begun) {
@@ -239,7 +239,7 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
         /* relaxed: this thread's own. Counted with the key, and announced as at the start. */
         ps_thread.has_begun = ps_load_relaxed(&x_has_key) != 0;
         ps_thread.is_announced = 1;
-        heap->streak_span = NULL; /* its words are lost; its few blocks stay in use */
+        heap->streak_span = NULL; /* its words are lost; its few blocks remain in use */
     } else {
         heap = ps_heap_make();
     }
@@ -300,7 +300,7 @@ struct walk {
     struct ps_heap *work[WORK_HEAPS]; /* HELD by this thread */
 };
 
-/* ---- registry lock held ---- */
+/* ---- under the registry lock ---- */
 
 /* Step 1 of the protocol. */
 static void ask(struct ps_thread_words *thread, struct ps_heap *heap) {
@@ -314,8 +314,8 @@ static void ask(struct ps_thread_words *thread, struct ps_heap *heap) {
     heap->is_asked = true;
     thread->last = heap;
     ps_fence_program_order(); /* for the child of a fork: what it undoes, before that is done */
-    /* relaxed, all: the time that passes makes them visible. `heap` stays: a call that has seen
-     * the limit is about to read it. */
+    /* relaxed, all: the time that passes makes them visible. `heap` is unchanged: a call that has
+     * seen the limit is about to read it. */
     ps_store_relaxed(&thread->own, (struct ps_heap *)NULL);
     ps_store_relaxed(&thread->fast_limit, (size_t)0);
     ps_store_relaxed(&thread->key, PS_KEY_NO_SPAN);
@@ -349,10 +349,12 @@ static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap) {
     return true;
 }
 
-/* How long the heap's thread must have been idle. A take costs the thread the same, some 30 us when
- * it runs again, whatever the heap holds. So a heap with few spans waits longer: until granules
- * times milliseconds reach a constant, as in ski rental. At most half of the purge delay, which is
- * 0 while memory is short. */
+/*
+ * How long the heap's thread must have been idle. A take costs the thread some 30 us when it runs
+ * again, whatever the size of the heap. So a small heap is taken later: when granules times
+ * milliseconds reach a constant, as in ski rental. At most half of the purge delay, which is 0
+ * while memory is short.
+ */
 static uint64_t idle_ms(const struct ps_heap *heap) {
     uint64_t granules = 1;
     for (uint32_t i = 0; i < ps_size_class_count; i++) {

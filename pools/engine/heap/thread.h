@@ -4,16 +4,16 @@
  * threads that make no calls.
  *
  * Another thread takes the heap of a thread that makes no calls, so that memory grows with the
- * active threads and not with all that exist. The memory that a thread has cached serves the
- * others; the thread finds its words empty when it runs again, and gets its heap back, or another
+ * active threads and not with all that exist. The cached memory of the idle thread then serves
+ * others. That thread finds its words empty when it runs again, and gets its heap back, or another
  * one. A taken heap is cleared like that of an ended thread: ps_heap_clear_out.
  *
- * The protocol. A thread stores BUSY in its word x_busy before it reads which heap is its own, and
- * FREE when it is done. A thread that searches for idle heaps
+ * The protocol. A thread stores BUSY in its word x_busy before it reads the pointer to its heap,
+ * and FREE when it is done. A thread that searches for idle heaps
  *
  *   1. asks: swaps ASKED for FREE there, and empties the words that name the heap;
  *   2. returns after PS_ANSWER_US or more. If ASKED is still there, the thread has not entered a
- *      call since, and any later call finds its words empty and waits for the registry lock: the
+ *      call since, and any later call finds its words empty and blocks on the registry lock: the
  *      heap is taken. Otherwise the words are filled again.
  *
  * A call that entered at the moment of step 1 may have read its words before they were emptied,
@@ -30,8 +30,8 @@
  * block, and it frees those blocks again, by the slow path, when it next enters.
  *
  * Rejected alternatives: restartable sequences need a single commit per call, where malloc has
- * three stores; the state of a thread in /proc does not reveal a handler that waits inside of
- * malloc.
+ * three stores; the state of a thread in /proc does not reveal a signal handler that blocks inside
+ * of malloc.
  *
  * A heap is taken only from an announced thread that is not being joined (thread_record.h).
  * Recorded heaps are not taken: they count the calls of one thread. Taking a hardened heap ends its
@@ -79,7 +79,7 @@ void ps_thread_start_first(void);
 /* Called once, at start, after the mode: decides whether heaps are taken in this process. */
 void ps_take_start(void);
 
-/* Called periodically, by any BUSY thread, no lock held: asks for heaps, takes those that were
+/* Called periodically, by any BUSY thread, without a lock: asks for heaps, takes those that were
  * asked for long enough ago, and clears some of the taken ones. True if a further call soon may
  * find more. */
 bool ps_take_tick(uint64_t now_ms);

@@ -3,7 +3,7 @@
  * See thread_record.h. Lock: the registry's, all functions.
  *
  * No undo log: each change of a list is one store. In the child of a fork the lists are made anew;
- * a record that another thread was handling stays in use.
+ * a record that another thread was handling remains in use.
  */
 #include "pools/engine/heap/thread_record.h"
 
@@ -31,7 +31,7 @@ static struct ps_thread_words *words_of(pthread_t thread) {
     return (struct ps_thread_words *)((uintptr_t)thread + ps_load_relaxed(&x_distance));
 }
 
-/* ---- registry lock held ---- */
+/* ---- under the registry lock ---- */
 
 /* The newest record of these words other than `but`. */
 static struct ps_thread_record *find(const struct ps_thread_words *words,
@@ -102,7 +102,7 @@ static struct ps_heap *lose(struct ps_thread_record *record) {
     unlist(record);
     if (heap != NULL) {
         ps_registry_hold(heap);
-        heap->streak_span = NULL; /* its blocks that were freed by an open streak stay in use */
+        heap->streak_span = NULL; /* its blocks that were freed by an open streak remain in use */
         heap->is_asked = false;
         ps_thread_record_forget_heap(heap);
     }

@@ -70,7 +70,7 @@ struct ps_heap *ps_thread_record_joined(struct ps_thread_record *record, bool ha
 /* Before a thread is detached. */
 void ps_thread_record_detach(pthread_t thread);
 
-/* ---- registry lock held ---- */
+/* ---- under the registry lock ---- */
 
 /* Attaches a heap to the calling thread: it may be taken, unless the thread's memory may be
  * released without a join. */
