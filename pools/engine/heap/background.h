@@ -23,18 +23,18 @@
  * program's last thread ends it first. Some system calls, such as unshare(CLONE_NEWUSER), need a
  * process of one thread, so the process has one again when the join of the second returns: the
  * joining thread ends the background thread, and does the work that is left (ps_heap_catch_up). If
- * the second thread is not joined, or the work is too much, the background thread ends by itself
- * when it has had nothing to do for one and a half purge delays and half a second. A thread that
- * ends by the system call `exit` and is not joined counts for good. The child of a fork has none
- * until its first pthread_create.
+ * the second thread is not joined, or too much work is left, the background thread ends by itself,
+ * after one and a half purge delays and half a second without work. A thread that ends by the
+ * system call `exit` and is not joined counts for good. The child of a fork has none until its
+ * first pthread_create.
  *
  * System calls. A program may confine itself to few of them once it has its threads. Those of the
  * start of a thread are made before ps_background_start returns; after it the thread sleeps (futex)
  * and releases memory (madvise, munmap), and reads the clock without a call.
  *
  * Requests. Another process sends a request by the control page. The command `poolshim` finds it as
- * the symbol poolshim_control of the mapped library, and reads and writes it by process_vm_readv
- * and process_vm_writev, for which the kernel asks for the right to trace the process. No signal,
+ * the symbol poolshim_control of the mapped library. It reads and writes the page by
+ * process_vm_readv and process_vm_writev, which require the right to trace the process. No signal,
  * no file descriptor, no thread of its own.
  *
  * The other process, which has seen x_request == x_done, stores the command, its argument and 0 for

@@ -14,15 +14,15 @@
  * after the free when the block leaves the cache.
  *
  * In a process of more than two threads per processor (ps_background_is_crowded) the caches come
- * first: they serve all small requests of all threads, whose fast path is that of cpu_first.h, and
- * heaps serve what they do not have, from spans that all threads share (bin_return.h). In a mode
- * that counts requests, and without restartable sequences, the fast path is that of the heaps,
- * which take blocks from the caches before fresh memory, and put blocks of other heaps there.
+ * first: they serve the small requests of all threads, whose fast path is that of cpu_first.h.
+ * Heaps serve the other requests, from spans that all threads share (bin_return.h). In a mode that
+ * counts requests, and without restartable sequences, heaps come first. They take blocks from the
+ * caches before fresh memory, and put blocks of other heaps there.
  *
- * A class is cached where it is used: each time that its cache is full, or a heap takes a fresh
- * span, the cache may have twice as many blocks, up to PS_CPU_CACHE_BLOCKS and PS_CPU_CACHE_BYTES,
- * or PS_CPU_CACHE_BUSY_BYTES where many were taken in the last round. Blocks that were not used for
- * PS_RETENTION_SCAN_MS, a round, return to their spans (cpu_return.h).
+ * The limit of a class grows with its use: it doubles each time that the cache of the class is
+ * full, or a heap takes a fresh span of it. It ends at PS_CPU_CACHE_BLOCKS and PS_CPU_CACHE_BYTES,
+ * or PS_CPU_CACHE_BUSY_BYTES if many blocks were taken in the last round. Blocks that were not used
+ * for PS_RETENTION_SCAN_MS, a round, return to their spans (cpu_return.h).
  *
  * Any thread, except where noted. Callers: heap/, harden/guard_refill.c, profile/, record/.
  * cpu_first.h locks single classes of a cache.

@@ -18,8 +18,8 @@
  * paused for longer fails, but may store HELD again after the release; the next return finds HELD
  * without an owner, and abandons the blocks of the class.
  *
- * In the child of a fork HELD of threads that do not exist is cleared, which undoes a push or pop,
- * and a class whose blocks were being moved is abandoned.
+ * The child of a fork clears HELD of threads that do not exist there, which undoes a push or pop.
+ * It abandons a class whose blocks were being moved.
  *
  * Callers: cpu_cache.c, cpu_return.c, slow_path.c.
  */

@@ -10,8 +10,9 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/heap.h"
 
-/* The alignment of a request: of `bytes`, or of as many as a block has, by which aligned requests
- * come to a class. A plain request of as many bytes is taken for one. */
+/* The alignment that a request of `bytes` may need. Aligned requests ask for the full length of a
+ * block, and are aligned as far as that length is; so a plain request of that length counts as
+ * aligned. */
 static inline size_t ps_exhausted_align(uint32_t class_index, size_t bytes) {
     size_t block_bytes = ps_size_classes[class_index].block_bytes;
     return bytes == block_bytes ? block_bytes & (~block_bytes + 1) : ps_min(block_bytes, 16);
@@ -26,14 +27,14 @@ static inline uint32_t ps_exhausted_next(uint32_t class_index, size_t align) {
     return class_index < ps_size_class_count ? class_index : PS_CLASS_NONE;
 }
 
-/* Take a block for a request of a class for which there is no fresh memory, as aligned as it: of a
- * longer class, or a medium block; and of that class, or a longer one. bytes: as in ps_heap_refill.
- * NULL: there is none. */
+/* Take a block for a request whose class gets no fresh memory, at least as aligned: the first, of a
+ * longer class or a medium block; the second, of that class or a longer one. bytes: as in
+ * ps_heap_refill. NULL: there is none. */
 void *ps_exhausted_take_longer(struct ps_heap *heap, uint32_t class_index, size_t bytes);
 void *ps_exhausted_take_any(struct ps_heap *heap, uint32_t class_index, size_t bytes);
 
-/* Returns a block that may be longer than others for its request, which it notes; NULL: sets errno
- * to ENOMEM. */
+/* Notes that a block may be longer than others for its request, and returns it; NULL: sets errno to
+ * ENOMEM. */
 void *ps_exhausted_note(void *block);
 
 /* True if any block may be longer than others for its request. Any thread. */

@@ -2,32 +2,32 @@
 /*
  * The fast path, in the order of a pointer's life.
  *
- * malloc(n): the class of n is one load from a table, the class's source in this thread's heap
- * another. The source is a span, with a list of the blocks freed into it. The newest block of the
- * list is popped, while its line is still in the cache. If the list is empty, the window of the
- * class's bin is moved on by one, a range of blocks that were not used since their span was last
- * empty. No atomic, no lock; heap_refill finds the next span or window. One comparison, with a word
- * of the thread, recognises requests above 1 KiB, which class caches serve first (class_cache.h),
- * and threads without a heap.
+ * malloc(n): one load finds the class of n, another the current span of the class in this thread's
+ * heap. malloc pops the newest block of the span's list of freed blocks, whose line is probably
+ * still in the processor's cache. If the list is empty, it takes the next block of the bin's
+ * window, a range of blocks not used since the span was last empty. No atomic, no lock;
+ * ps_heap_refill finds the next span or window. One comparison, with a word of the thread,
+ * recognises requests above 1 KiB, which class caches serve first (class_cache.h), and threads
+ * without a heap.
  *
- * free(p): if p continues this thread's free streak, the streak grows by one, and that is all.
- * Otherwise the page map translates the address, which may be any, into its span. If this thread's
- * heap owns the span, p is pushed on the span's list and the span's countdown is decremented; at
- * zero an event settles the account (span drained? room again? a sequence?). Every other case -
- * NULL, no heap yet, another thread's block, one above 1 KiB, a foreign pointer - fails the same
- * single compare.
+ * free(p): if p continues this thread's free streak, free lengthens the streak by one, and returns.
+ * Otherwise the page map translates the address, valid or not, into its span. If this thread's heap
+ * owns the span, free pushes p on the span's list and decrements the span's countdown; at zero an
+ * event settles the account (span drained? room again? a sequence?). Every other case - NULL, no
+ * heap yet, another thread's block, one above 1 KiB, a foreign pointer - fails the same single
+ * compare.
  *
  * These checks detect misuse (link.h): a free of an address where no block starts, of a block that
  * is on a list already or was never granted, and a free block that was overwritten. They cost no
  * cycle where they were measured, because nothing depends on their results.
  *
- * A thread that may not take the fast path, because blocks are hardened (hard.h) or because the
- * caches of processors come first (cpu_cache.h), has a fast_limit of 0 and a key that matches no
- * span, so that each of its calls takes the slow path. For those caches free tests a word more,
- * before it reads the span's line: that is seldom in the processor's cache there.
+ * A thread may not take the fast path if blocks are hardened (hard.h), or if the caches of
+ * processors come first (cpu_cache.h). It has a fast_limit of 0 and a key that matches no span, so
+ * that each of its calls takes the slow path. For those caches free tests a word more, before it
+ * reads the span's line: that is seldom in the processor's cache there.
  *
- * The slow paths are out of line and named for their reason. C++ operator new and delete include
- * this file too.
+ * The slow paths are out of line and named for their reason. Callers: the entry points of shim/,
+ * C++ operator new and delete among them, and the slow paths of heap/ and of the modes.
  */
 #ifndef PS_HEAP_FAST_PATH_H
 #define PS_HEAP_FAST_PATH_H
@@ -105,7 +105,8 @@ PS_INLINE void ps_span_free(struct ps_span *span, void *block) {
 
 /* ---- free ---- */
 PS_INLINE void ps_heap_free(void *block) {
-    /* Relaxed: written by this thread; what take_heap of thread.c writes there continues no run. */
+    /* Relaxed: written by this thread; the address that take_heap of thread.c writes there
+     * continues no streak. */
     if (PS_LIKELY((char *)block == ps_load_once(&ps_thread.streak_next))) {
         /* release: pairs with stop_streak of thread.c; makes the program's accesses to the block
          * visible. */

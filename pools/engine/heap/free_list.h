@@ -23,7 +23,7 @@ void *ps_heap_next(const struct ps_span *list, void *block);
  * granted. */
 bool ps_heap_is_free(const struct ps_span *span, const void *block);
 
-/* Moves the window on by a block. source: of the class. NULL when it is empty. */
+/* Takes the next block of the window. source: of the class. NULL when the window is empty. */
 PS_INLINE void *ps_bin_move(struct ps_bin *bin, struct ps_span *source) {
     char *cur = bin->cur;
     if (PS_UNLIKELY(cur == bin->end)) {

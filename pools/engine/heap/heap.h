@@ -2,12 +2,12 @@
 /*
  * A heap: the state of one thread. A bin per size class has the blocks for the next mallocs; all
  * other fields are for slow paths. A thread that frees no other thread's blocks touches the first 4
- * KiB, 512 bytes for each class above 1 KiB that it uses, and for medium blocks 128 bytes and 64
+ * KiB, and 512 bytes for each class above 1 KiB that it uses. Medium blocks take 128 bytes, and 64
  * for each length. Only the owning thread accesses its heap, except for fields marked x_; if that
  * thread makes no calls, a thread that has taken the heap does (thread.h).
  *
  * The interface for callers is fast_path.h (small blocks) and slow_path.h; the other headers are
- * internal to the layer, one per source.
+ * internal to the layer, one per source. Locks: the registry's, for the fields that say so.
  */
 #ifndef PS_HEAP_HEAP_H
 #define PS_HEAP_HEAP_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Blocks above the size classes: medium ones (medium_cache.h), page runs from the page cache, and
- * from mmap_min_bytes on mappings of their own. Any thread. Allocating functions return NULL with
- * errno ENOMEM when memory is out and changes nothing.
+ * from mmap_min_bytes on mappings of their own. When memory is exhausted, functions that allocate
+ * return NULL with errno ENOMEM and change nothing. Callers: slow_path.c, resize.c, refill.c,
+ * plain.c, the modes, shim/. Any thread. Locks only through the layers below.
  */
 #ifndef PS_HEAP_LARGE_H
 #define PS_HEAP_LARGE_H

@@ -127,7 +127,7 @@ static uint64_t pause_ms(uint64_t room) {
 static uint64_t compare(uint64_t now_ms, size_t expected_bytes) {
     take_setting();
     if (ps_limit_words.x_compared == 0) {
-        return 0; /* it has ended */
+        return 0; /* the limit has been removed */
     }
     if (now_ms >= next_limit_ms) {
         next_limit_ms = now_ms + LIMIT_MS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mappings for the largest blocks, and the bounded cache of freed ones. A freed mapping is cached
- * for the purge delay, up to cache_max_bytes in all, so that a program that allocates and frees
- * large blocks in a loop pays for page faults and system calls once. (The bounded cache with an age
+ * Mappings for the largest blocks, and the bounded cache of freed ones. Freed mappings are cached
+ * for the purge delay, up to cache_max_bytes in all. So a loop that allocates and frees large
+ * blocks costs page faults and system calls in its first round only. (The bounded cache with an age
  * after rpmalloc.)
  *
  * Any thread; lock PS_RANK_MAPPING, with system calls outside of it. Caller: large.c.

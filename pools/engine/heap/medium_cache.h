@@ -7,9 +7,9 @@
  * blocks have no owner, so a free by another thread takes the same path.
  *
  * The limit of a cache is 128 KiB, or one longer block. If it serves many requests, the limit is a
- * page for each eight of them since the last return, up to 4 MiB and to the thread's share of 16
- * MiB for each processor: little for rare requests, enough for a program that would otherwise take
- * shared locks hundreds of thousands of times a second.
+ * page for each eight of them since the last return. Its bounds are 4 MiB, and the thread's share
+ * of 16 MiB for each processor: little for rare requests, enough for a program that would otherwise
+ * take shared locks hundreds of thousands of times a second.
  *
  * A bin is an array, not a list through the blocks: untouched pages of a block are not touched
  * here, and a write after free corrupts nothing. The mark of a block tells whether it is live or

@@ -14,6 +14,7 @@
  *
  * Before the start all pointers are NULL. A thread with a heap finds its mode here, because the
  * heap was created after the start; all others go through detached.c, which starts the engine.
+ * Callers: heap/. No locks: the rows are constant after the start.
  */
 #ifndef PS_HEAP_MODE_H
 #define PS_HEAP_MODE_H

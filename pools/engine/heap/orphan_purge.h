@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Purge of orphans: returns to the system the free pages of spans without an owner from which no
- * thread has allocated for the purge delay (small/span_purge.h), although other blocks of the span
- * are live. If a few blocks of each span survive a peak, that is most of the memory. Purged spans
- * are adopted after all others of their class.
+ * Purge of orphans: spans without an owner from which no thread has allocated for the purge delay.
+ * Their free pages return to the system, although other blocks of the span are live
+ * (small/span_purge.h). If a few blocks of each span survive a peak, that is most of the memory.
+ * Purged spans are adopted after all others of their class.
  *
  * Callers: maintenance.c. Locks only through the layers below; the lists of the orphans are not
  * locked while pages are dropped.

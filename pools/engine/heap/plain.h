@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The plain mode: entry points for the table (modes.c), from which those of other modes are built.
- * They serve calls that take neither the fast path nor that of a cache. Errors and
- * the heap argument are as in slow_path.h.
+ * They serve calls that take neither the fast path nor that of a cache. Errors and the heap
+ * argument are as in slow_path.h. Locks only through the layers below.
  */
 #ifndef PS_HEAP_PLAIN_H
 #define PS_HEAP_PLAIN_H

@@ -4,7 +4,8 @@
  * thread. When memory is exhausted, functions that allocate return NULL with errno ENOMEM and
  * change nothing; free preserves errno.
  *
- * A heap argument is the calling thread's, or one that detached.c has locked.
+ * A heap argument is the calling thread's, or one that detached.c has locked. Callers: shim/,
+ * fast_path.h, the modes. Locks only through the layers below.
  */
 #ifndef PS_HEAP_SLOW_PATH_H
 #define PS_HEAP_SLOW_PATH_H

@@ -19,15 +19,15 @@
  * A call that entered at the moment of step 1 may have read its words before they were emptied,
  * while its BUSY was still in the processor's store buffer. The delay covers that: it is a thousand
  * times longer than a store takes, and a thread that does not run has no store under way. It
- * replaces a barrier on the thread's processor, which the kernel could issue: but membarrier()
- * disturbs every processor that runs a thread of the process, must be registered at start, and a
- * filter of system calls that the program installs later may kill it.
+ * replaces a barrier on the thread's processor, which the kernel could issue by membarrier(). But
+ * that disturbs every processor that runs a thread of the process, and must be registered at start.
+ * A filter of system calls that the program installs later may kill the process for it.
  *
  * A free streak continues without BUSY, because that touches the thread's own words only. When the
  * heap is taken, the word that continues it is swapped for an address that no block has. A thread
- * that is executing such a free at that moment, or is stopped between its two instructions by a
- * signal handler or a debugger, continues the streak afterwards; its words then tell from which
- * block, and it frees those blocks again, by the slow path, when it next enters.
+ * may be executing such a free at that moment, or be stopped between its two instructions by a
+ * signal handler or a debugger. It then continues the streak afterwards. Its words tell from which
+ * block on, and it frees these blocks again, by the slow path, when it next enters.
  *
  * Rejected alternatives: restartable sequences need a single commit per call, where malloc has
  * three stores; the state of a thread in /proc does not reveal a signal handler that blocks inside

@@ -4,10 +4,10 @@
  * dirty pages, and the totals.
  *
  * Regions are divided into shards, each with a lock (PS_RANK_MEDIUM), lists, counts and low-water
- * marks of its own. A region belongs to the shard of the thread that made it until it returns to
- * the page cache, so the owner of a block in it may read x_shard without a lock. A process begins
+ * marks of its own. A region belongs to the shard of the thread that made it, until it returns to
+ * the page cache. So the owner of a block in it may read x_shard without a lock. A process begins
  * with one shard for each node (node.h). When a sixteenth of the sections of a shard found its lock
- * taken, the number of shards doubles, up to that of the processors, and each serves some of the
+ * taken, the number of shards doubles, up to that of the processors. Each serves some of the
  * threads. Without contention one shard has all regions, so a block gets the best fit.
  *
  * A region is on the list of its shard, of its sort and of the length of its longest hole. It is
@@ -116,9 +116,9 @@ struct ps_run *ps_medium_regions_take_empty(struct ps_medium_shard *shard, size_
  * with pages that cannot be purged, then one with dirty ones. */
 struct ps_medium_region *ps_medium_regions_find(const struct ps_medium_shard *shard, size_t pages);
 
-/* The region with the shortest longest hole among those that have so many granules next to each
- * other whose pages are all free, without its own first granule. *first: the index of the first of
- * them. NULL: there is none. Cost: a walk over all regions with such holes. */
+/* Among the regions with so many adjacent free granules, not counting the first of the region, the
+ * one whose longest hole is shortest. *first: the index of the first of them. NULL: there is none.
+ * Cost: a walk over all regions with such holes. */
 struct ps_medium_region *ps_medium_regions_find_granules(const struct ps_medium_shard *shard,
                                                          size_t granules, size_t *first);
 

@@ -20,9 +20,9 @@
  * it is not mapped, for it would count: to RLIMIT_AS, and to what mlockall() may lock. If another
  * mapping is in its way, the other tables serve.
  *
- * Leaves are small so that little is mapped: with leaves of 1 GiB (2 MiB of root, 2 MiB of zeroes,
+ * Leaves are small so that little is mapped. With leaves of 1 GiB (2 MiB of root, 2 MiB of zeroes,
  * 2 MiB for the first arena) mlockall() made all of that resident and failed under the usual limit
- * of 8 MiB, and no leaf could be mapped in the last 2 MiB of an address-space limit.
+ * of 8 MiB. And no leaf could be mapped in the last 2 MiB of an address-space limit.
  *
  * A slot has two tenants. Bytes 0..95 belong to the user of the run that starts there (a span, a
  * large block); the last 32 bytes are the page layer's own `struct ps_run`. Slots are never moved

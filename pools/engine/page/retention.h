@@ -3,8 +3,8 @@
  * How long and how much free memory is retained: by the page cache, freed mappings, medium blocks,
  * caches of threads, pages of pools. Two values decide: the purge delay, which the program or
  * another process may change, and the pressure, which heap/limit.c raises while the process is near
- * the limit of its resident memory. Without pressure each answer is the usual one. Any thread, no
- * locks.
+ * the limit of its resident memory. Without pressure each answer is the usual one. Callers: page/,
+ * heap/, pools/pages. Any thread, no locks.
  *
  * Purgers also compute here how much of their free memory was idle for the whole delay, and how
  * much time a purge may take. Their own locks protect these values.
@@ -126,9 +126,9 @@ void ps_low_water_lower(struct ps_low_water *marks, uint64_t by);
  * while, since a thread that is lightly active makes all its calls in a short time.
  *
  * Credit of one step, by its cost: a system that drops 15 MiB of ordinary pages in a millisecond
- * takes 4 us for a granule, and less where the pages are huge, if they are; but to break a huge
- * page takes 40 to 100 us. No clock is read, since one that runs on while the thread does not would
- * end most steps early on a busy machine, and the thread's own costs a system call.
+ * takes 4 us for a granule, and less if the pages are huge; but to split a huge page takes 40 to
+ * 100 us. No clock is read: the usual clock advances while the thread does not run, and would end
+ * most steps early on a busy machine. The thread's own clock costs a system call.
  */
 #define PS_PURGE_STEP_US 250
 #define PS_PURGE_STEP_US_BEHIND 350 /* if much is due */

@@ -44,8 +44,8 @@ enum ps_orphan_notice ps_orphans_notice(struct ps_span *span, uintptr_t owner_ke
 bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key);
 
 /*
- * An orphan is idle when it has room, and for a number of epochs no refill has adopted it and no
- * returned blocks have made a notice. ps_orphans_age begins an epoch; one thread calls it.
+ * An orphan is idle when it has room, and was neither adopted nor given a notice of returned blocks
+ * for a number of epochs. ps_orphans_age begins an epoch; one thread calls it.
  *
  * ps_orphans_take_idle continues the last call's walk over the orphans of a class and a node. It
  * examines a few, settles the first idle one and removes it from its list; NULL: none of them is

@@ -368,8 +368,8 @@ static inline void ps_span_list_remove(struct ps_span **head, struct ps_span *sp
 
 /*
  * Without hardening: all. At levels 2 and 3 (harden/hard.h) the last page is inaccessible, and a
- * sparse span has only one or two accessible pages at a random place, so that an access one page,
- * or a multiple of a granule, away from a block usually faults.
+ * sparse span has only one or two accessible pages, at a random place. So an access one page, or a
+ * multiple of a granule, away from a block usually faults.
  */
 
 /* Sets first and limit of a fresh span, and makes its blocks accessible. Returns false when the

@@ -131,7 +131,7 @@ static inline size_t ps_span_out_blocks(const struct ps_span *span) {
  * Full spans: an eighth of the blocks. Other spans may drain by frees of the owner, of other
  * threads, or of both. If only the owner has freed so far, the threshold is all outstanding blocks,
  * and the first remote batch lowers it: then both sides have thresholds of half of the outstanding
- * blocks, so that one of them is reached before all are back, and the rest is halved again.
+ * blocks. One side reaches its threshold before all are back, and the rest is halved again.
  */
 size_t ps_span_notice_blocks(const struct ps_span *span);
 
