@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* The words behind a hardened block: each byte between the requested ones and the canary counts. */
+/* The words after a hardened block: each byte between the requested ones and the canary counts. */
 #include "tests/unit/engine.h"
 
 #include "pools/engine/harden/hard_canary.h"

@@ -16,7 +16,7 @@ FENCE = re.compile(r"```.*?```", re.DOTALL)
 PATH = re.compile(r"[\w./<>*{},-]+")
 NAME = re.compile(r"(ps_|fake_os_|poolshim_)\w+(\(\))?|struct \w+|PS_\w+")
 SUFFIXES = (".c", ".h", ".hpp", ".cpp", ".def", ".py", ".md", ".toml", ".txt", ".json")
-# These name what is absent.
+# These have names of absent things.
 NOT_SOURCES = ("scripts/dev/linting/", "tests/repo/")
 
 # What newcomers looked for in a review of the tree, and a word of the row that answers it.

@@ -78,7 +78,7 @@ def guide_option(tree: Tree, name: str) -> Found:
 
 @register("guide-flag", is_guide)
 def guide_flag(tree: Tree, name: str) -> Found:
-    """A flag that a guide gives to a subcommand stands in the sources of that."""
+    """The sources of a subcommand have the flags that a guide gives to it."""
     text = tree.text(name)
     for match in re.finditer(r"poolshim (\w+) [^|`]*?(--\w[\w-]*)", text):
         sources = tree.glob(f"scripts/poolshim_cli/{match[1]}/*.py")

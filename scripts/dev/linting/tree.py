@@ -75,7 +75,7 @@ class Tree:
         return name.rstrip("/") in self.folders
 
     def glob(self, pattern: str) -> list[str]:
-        """Files and folders; a star stands for part of one name, two stars for any path."""
+        """Files and folders; a star is part of one name, two stars are any path."""
         pattern = pattern.rstrip("/")
         if "*" not in pattern:
             return [pattern] if self.has(pattern) else []
