@@ -30,7 +30,7 @@ class PoolshimConan(ConanFile):  # type: ignore[misc]
     default_options = {"shared": False, "shim": True}  # noqa: RUF012
     exports_sources = (
         "CMakeLists.txt", "LICENSE", "*.md", "cmake/*", "docs/*", "pools/*", "shim/*",
-        "scripts/CMakeLists.txt", "scripts/native/*", "scripts/completions/*", "scripts/gdb/*",
+        "scripts/CMakeLists.txt", "scripts/native/*", "scripts/gdb/*",
     )  # fmt: skip
 
     def set_version(self) -> None:
@@ -56,6 +56,7 @@ class PoolshimConan(ConanFile):  # type: ignore[misc]
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables["POOLSHIM_BUILD_SHIM"] = bool(self.options.shim)
         toolchain.cache_variables["POOLSHIM_BUILD_COMMAND"] = False
+        toolchain.cache_variables["POOLSHIM_BUILD_MANUALS"] = False
         toolchain.generate()
         CMakeDeps(self).generate()
 

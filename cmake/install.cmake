@@ -39,14 +39,13 @@ endforeach()
 # Links between the documents lead on as in the checkout.
 install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
-    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "man" EXCLUDE)
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
 install(DIRECTORY pools/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
     FILES_MATCHING PATTERN "*.c" PATTERN "*.cpp")
 
-foreach(section IN ITEMS 1 3 7)
-    file(GLOB pages ${PROJECT_SOURCE_DIR}/docs/man/*.${section})
-    install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
-endforeach()
+if(POOLSHIM_BUILD_MANUALS)
+    include(cmake/manuals.cmake)
+endif()
 
 # gdb loads it with the library, by its name, from its own folder of such files.
 if(TARGET poolshim)
@@ -63,12 +62,6 @@ add_custom_target(uninstall COMMENT "Removing what install_manifest.txt lists"
 # lib/poolshim leads it to the library, which may lie in lib/<triplet>, and whose unversioned link
 # may be missing where it is packaged apart.
 if(TARGET poolshim-launcher)
-    install(FILES scripts/completions/poolshim.bash RENAME poolshim
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-    install(FILES scripts/completions/_poolshim
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
-    install(FILES scripts/completions/poolshim.fish
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
     set(python_dir lib/poolshim/python)
     install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/poolshim DESTINATION bin)
     install(TARGETS poolshim-launcher poolshim-family poolshim-limit poolshim-replay poolshim-run

@@ -12,12 +12,14 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
-from header_facts import Header, read_header
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "manuals"))
+from header_facts import Header, read_header  # noqa: E402
 
 MAP = "docs/README.md"
 HOME = "README.md"

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from . import bare_root
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("cmake", "cc", "objcopy", "strip", "readelf", "git")
+MANUALS = "manuals"  # folder below the sources
 ELF = b"\x7fELF"
 
 
@@ -127,6 +129,11 @@ def export_sources(what: Release, folder: Path) -> None:
         tar.extractall(folder)  # noqa: S202 - our own commit
 
 
+def make_manuals(source: Path) -> None:
+    """Manual pages and completions, by this Python: the system that compiles may have none."""
+    run(sys.executable, source / "scripts" / "manuals" / "make_manuals.py", source / MANUALS)
+
+
 @dataclass(frozen=True)
 class Builder:
     """Where compilers run: on this machine, or in a bare system, in which the work folder lies."""
@@ -155,7 +162,8 @@ def build(
     source, folder = builder.inner(source), builder.inner(folder)
     flags = f"-ffile-prefix-map={source}={what.source_name} -ffile-prefix-map={folder}=build"
     command = ["cmake", "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
-               f"-DCMAKE_C_FLAGS={flags}", "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--build-id=sha1",
+               f"-DPOOLSHIM_MANUALS_DIR={source / MANUALS}", f"-DCMAKE_C_FLAGS={flags}",
+               "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--build-id=sha1",
                "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--build-id=sha1,-z,now", *options]  # fmt: skip
     if builder.root is None and shutil.which("ninja"):
         command += ["-G", "Ninja"]

@@ -10,6 +10,7 @@ import os
 import pty
 import select
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,6 @@ import pytest
 from conftest import ROOT, SLOWNESS, run_captured
 from table import each_row
 
-FOLDER = ROOT / "scripts" / "completions"
 TIMEOUT_S = 60 * SLOWNESS
 CASES = [  # words before the cursor, what must be among the offers
     ("run --hard", "--harden"),
@@ -29,7 +29,6 @@ CASES = [  # words before the cursor, what must be among the offers
     ("run --harden 2 -- poolshim-test-pro", "poolshim-test-program"),
     ("doctor poolshim-test-pro", "poolshim-test-program"),
 ]
-IDS = [words.split(" {")[0] for words, _ in CASES]
 BASH = """
 source "$1"
 compopt() { :; }
@@ -38,6 +37,15 @@ COMP_WORDS=(poolshim "$@") COMP_CWORD=$#
 _poolshim
 printf '%s\\n' "${COMPREPLY[@]}"
 """
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The completions, as the build makes them."""
+    folder = tmp_path_factory.mktemp("made")
+    made = run_captured([sys.executable, ROOT / "scripts" / "manuals" / "make_manuals.py", folder])
+    assert made.returncode == 0, made.stderr
+    return folder / "completions"
 
 
 @pytest.fixture
@@ -62,28 +70,28 @@ def need(shell: str) -> str:
     return path
 
 
-def bash_offers(*words: str) -> list[str]:
-    command = [need("bash"), "-c", BASH, "bash", FOLDER / "poolshim.bash", *words]
+def bash_offers(scripts: Path, *words: str) -> list[str]:
+    command = [need("bash"), "-c", BASH, "bash", scripts / "poolshim.bash", *words]
     result = run_captured(command)
     assert (result.returncode, result.stderr) == (0, "")
     return result.stdout.splitlines()
 
 
 @each_row(("words", "wanted"), CASES)
-def test_bash(place: Path, words: str, wanted: str) -> None:
-    offers = bash_offers(*words.format(folder=place).split())
+def test_bash(scripts: Path, place: Path, words: str, wanted: str) -> None:
+    offers = bash_offers(scripts, *words.format(folder=place).split())
     assert wanted in [Path(offer).name for offer in offers]
 
 
-def test_bash_offers_nothing_where_nothing_is_known() -> None:
+def test_bash_offers_nothing_where_nothing_is_known(scripts: Path) -> None:
     for words in (["run", "--harden", ""], ["no-such-command", "-"], ["trim", "1"]):
-        assert bash_offers(*words) == [""]
+        assert bash_offers(scripts, *words) == [""]
 
 
 @each_row(("words", "wanted"), CASES)
-def test_fish(place: Path, words: str, wanted: str) -> None:
+def test_fish(scripts: Path, place: Path, words: str, wanted: str) -> None:
     line = f"poolshim {words.format(folder=place)}"
-    script = f"source {FOLDER}/poolshim.fish; complete -C '{line}'"
+    script = f"source {scripts}/poolshim.fish; complete -C '{line}'"
     result = run_captured([need("fish"), "--no-config", "-c", script], cwd=place)
     assert result.stderr == ""
     offers = [offer.partition("\t")[0].rstrip("/") for offer in result.stdout.splitlines()]
@@ -117,9 +125,9 @@ class Terminal:
 
 
 @each_row(("words", "wanted"), CASES)
-def test_zsh(place: Path, words: str, wanted: str) -> None:
+def test_zsh(scripts: Path, place: Path, words: str, wanted: str) -> None:
     terminal = Terminal(need("zsh"), "-f", "-i")
-    terminal.send(f"PS1= COLUMNS=1000 fpath=({FOLDER} $fpath); autoload -Uz compinit\n")
+    terminal.send(f"PS1= COLUMNS=1000 fpath=({scripts} $fpath); autoload -Uz compinit\n")
     terminal.send("compinit -D -u; print 're''ady'\n")
     terminal.wait_for("ready")
     # Completes, then goes to the start of the line and has it printed, word by word.

@@ -25,7 +25,7 @@ def root(base_system: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     in_chroot(root, f"""
         apt-get update -q >/dev/null
         apt-get install -y -q --no-install-recommends cmake make g++ pkg-config bash-completion \\
-            zsh fish man-db >/dev/null
+            zsh fish man-db python3 >/dev/null
         cmake -S /source -B /build -DCMAKE_INSTALL_PREFIX={PREFIX} >/dev/null
         cmake --build /build -j2 >/dev/null
         cmake --build /build -t install >/dev/null

@@ -132,7 +132,7 @@ def test_the_site(site: Path, check: Callable[[Path], None]) -> None:
 def small_in(tmp_path: Path) -> Path:
     """A tree with two documents and a header, which the site is built of."""
     tree = tmp_path / "tree"
-    for name in ("scripts/dev/site", "scripts/dev/site_pages.py", "scripts/dev/header_facts.py",
+    for name in ("scripts/dev/site", "scripts/dev/site_pages.py", "scripts/manuals/header_facts.py",
                  "CMakeLists.txt", "pools/include/poolshim/frames.h"):  # fmt: skip
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tree / name)

@@ -12,7 +12,8 @@ if("shim" IN_LIST FEATURES)
     set(with_shim ON)
 endif()
 vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}"
-    OPTIONS -DPOOLSHIM_BUILD_SHIM=${with_shim} -DPOOLSHIM_BUILD_COMMAND=OFF)
+    OPTIONS -DPOOLSHIM_BUILD_SHIM=${with_shim} -DPOOLSHIM_BUILD_COMMAND=OFF
+    -DPOOLSHIM_BUILD_MANUALS=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/poolshim)
 vcpkg_fixup_pkgconfig()

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: MIT
 """The subcommands of poolshim and their options, from their own parsers and help texts.
 
-For scripts/dev/gen-man, which writes manual pages and completions.
+For make_manuals.py, which writes manual pages and completions.
 """
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
+import importlib
 import inspect
 import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+
+import option_table
+import stand_in
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN_SOURCE = ROOT / "scripts" / "native" / "run.c"
@@ -60,18 +61,6 @@ class Command:
         return "PID" not in self.usage
 
 
-def load_script(path: Path) -> ModuleType:
-    """A script without a suffix, as a module, leaving no compiled copy."""
-    loader = importlib.machinery.SourceFileLoader(path.name.replace("-", "_"), str(path))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    loader.exec_module(module)
-    sys.dont_write_bytecode = before
-    return module
-
-
 def joined(lines: list[str]) -> str:
     return " ".join(line.strip() for line in lines)
 
@@ -107,9 +96,7 @@ def of_help(name: str, summary: str, text: str) -> Command:
 
 
 def of_click(name: str, summary: str, parser: Any) -> Command:
-    """Reads click's description of a command: the same with every version of click."""
-    import click
-
+    """Reads the options that a command declares for click."""
     command = Command(name, summary, f"poolshim {name} [OPTIONS] -- COMMAND...", [])
     for paragraph in inspect.cleandoc(parser.help or "").split("\n\n"):
         if paragraph.startswith("Exit status: "):
@@ -119,8 +106,6 @@ def of_click(name: str, summary: str, parser: Any) -> Command:
         else:
             command.text.append(joined(paragraph.splitlines()))
     for one in parser.params:
-        if not isinstance(one, click.Option):
-            continue
         metavar = "" if one.is_flag else one.metavar or metavar_of(one.type)
         text = one.help or ""
         if one.show_default and one.default is not None and not one.is_flag:
@@ -147,7 +132,7 @@ def run_help() -> str:
     return printed.replace("%s", "glibc, jemalloc, tcmalloc, mimalloc, poolshim, system", 1)
 
 
-def of_run(summary: str, rows: list[Any], values_of: Any) -> Command:
+def of_run(summary: str, rows: list[option_table.Option]) -> Command:
     """`run` is a C program; its settings are the rows of shim/config.def."""
     command = of_help("run", summary, run_help())
     taken = {name for option in command.options for name in option.names}
@@ -162,7 +147,7 @@ def of_run(summary: str, rows: list[Any], values_of: Any) -> Command:
             metavar = "WORD"
         elif row.type == "PATH":
             metavar = "FILE"
-        note = values_of(row).replace("`", "")
+        note = option_table.values_of(row).replace("`", "")
         text = row.help if row.type in ("SWITCH", "REPORT", "PATH") else f"{row.help} ({note})"
         command.settings.append(Option((name,), metavar, text, choices))
     return command
@@ -171,19 +156,17 @@ def of_run(summary: str, rows: list[Any], values_of: Any) -> Command:
 def commands() -> list[Command]:
     """All of them, in alphabetical order."""
     sys.path.insert(0, str(ROOT / "scripts"))
-    from poolshim_cli import __main__ as entry
+    with stand_in.packages():
+        from poolshim_cli import __main__ as entry
 
-    docs = load_script(ROOT / "scripts" / "dev" / "gen-docs")
-    found = []
-    for name in entry.names():
-        summary = entry.summary_of(name)
-        if name == "run":
-            rows = docs.read_options(docs.TABLE.read_text())
-            found.append(of_run(summary, rows, docs.values_of))
-            continue
-        module = importlib.import_module(f"poolshim_cli.{name}.command")
-        if hasattr(module, "HELP"):
-            found.append(of_help(name, summary, module.HELP))
-        else:
-            found.append(of_click(name, summary, module.command))
-    return found
+        return [of_name(name, entry.summary_of(name)) for name in entry.names()]
+
+
+def of_name(name: str, summary: str) -> Command:
+    """One subcommand; `run` is no Python."""
+    if name == "run":
+        return of_run(summary, option_table.read_options(option_table.TABLE.read_text()))
+    module = importlib.import_module(f"poolshim_cli.{name}.command")
+    if hasattr(module, "HELP"):
+        return of_help(name, summary, module.HELP)
+    return of_click(name, summary, module.command)

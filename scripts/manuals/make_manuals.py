@@ -1,32 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the manual pages into docs/man/ and the shells' completions into scripts/completions/.
+"""Writes the manual pages and the shells' completions, which the build installs.
 
-.venv/bin/python scripts/dev/gen-man            writes the files that changed, deletes stale ones
-.venv/bin/python scripts/dev/gen-man --check    exit 1 if a file is not what would be written
+scripts/manuals/make_manuals.py DIR    DIR/man/man1, man3, man7 and DIR/completions
 
 poolshim(1) and the completions come from the parsers of the command, libpoolshim(7) from
-shim/config.def, the pages of section 3 from the public headers. Needs click, as the command does.
+shim/config.def, the pages of section 3 from the public headers. Needs Python 3.10, nothing else.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+if sys.version_info < (3, 10):
+    sys.exit("scripts/manuals/make_manuals.py: this needs Python 3.10 or later")
 sys.dont_write_bytecode = True
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import completions  # noqa: E402
-from command_facts import ROOT, SUMMARY, Command, Option, commands, load_script  # noqa: E402
+import option_table  # noqa: E402
+from command_facts import ROOT, SUMMARY, Command, Option, commands  # noqa: E402
 from header_facts import Header, read_header  # noqa: E402
-from made_files import Files, asked_to_check, write_or_check  # noqa: E402
 from poolshim_cli.places import checkout_version  # noqa: E402
 
-PAGES = ROOT / "docs" / "man"
-COMPLETIONS = ROOT / "scripts" / "completions"
 HEADERS = ROOT / "pools" / "include" / "poolshim"
 
 LIBRARY = """\
@@ -93,7 +93,7 @@ def bold(text: str) -> str:
 def title(name: str, section: int) -> str:
     return "\n".join([
         '.\\" SPDX-License-Identifier: MIT',
-        '.\\" Made by scripts/dev/gen-man; a test holds it equal to its sources.',
+        '.\\" Made by scripts/manuals/make_manuals.py.',
         f'.TH {escape(name)} {section} "" "poolshim {checkout_version()}" "poolshim"',
     ])  # fmt: skip
 
@@ -168,7 +168,6 @@ def command_page(found: list[Command]) -> str:
 
 
 def library_page(headers: list[Header]) -> str:
-    docs = load_script(ROOT / "scripts" / "dev" / "gen-docs")
     parts = [
         title("LIBPOOLSHIM", 7), name_section("libpoolshim", "a drop-in malloc, and memory pools"),
         ".SH SYNOPSIS",
@@ -179,9 +178,9 @@ def library_page(headers: list[Header]) -> str:
         ".SH DESCRIPTION", *paragraphs(LIBRARY),
         ".SH ENVIRONMENT", *paragraphs(VALUES),
     ]  # fmt: skip
-    for row in docs.read_options(docs.TABLE.read_text()):
-        facts = f"{docs.values_of(row)}; {docs.default_of(row) or 'empty'} by default.".replace(
-            "`", "")
+    for row in option_table.read_options(option_table.TABLE.read_text()):
+        default = option_table.default_of(row) or "empty"
+        facts = f"{option_table.values_of(row)}; {default} by default.".replace("`", "")
         name = bold(f"POOLSHIM_{row.name}")
         parts.append(item(name, row.help) + f"\n.br\nValue: {escape(facts)}")
     parts += see_also(("poolshim", 1), *((header.page, 3) for header in headers))
@@ -228,23 +227,29 @@ def tidy(page: str) -> str:
     return re.sub(r"^(\.S[HS] .*\n)\.PP\n", r"\1", page, flags=re.MULTILINE)
 
 
-def made() -> Files:
-    """Every file, with its content; None for what else is in the folders."""
+def made() -> dict[str, str]:
+    """Path below the folder -> content."""
     found = commands()
     read = [read_header(path) for path in sorted(HEADERS.glob("*.h*"))]
     headers = [header for header in read if not header.is_internal]
-    files = {PAGES / "poolshim.1": command_page(found),
-             PAGES / "libpoolshim.7": library_page(headers)}  # fmt: skip
-    files |= {PAGES / f"{header.page}.3": header_page(header, headers) for header in headers}
-    files = {path: tidy(page) for path, page in files.items()}
-    files |= {COMPLETIONS / name: text for name, text in completions.made(found).items()}
-    there = {path for folder in (PAGES, COMPLETIONS) for path in folder.glob("*")}
-    return files | dict.fromkeys(sorted(there - set(files)))
+    pages = {"man/man1/poolshim.1": command_page(found),
+             "man/man7/libpoolshim.7": library_page(headers)}  # fmt: skip
+    pages |= {f"man/man3/{header.page}.3": header_page(header, headers) for header in headers}
+    files = {name: tidy(page) for name, page in pages.items()}
+    return files | {f"completions/{name}": text for name, text in completions.made(found).items()}
 
 
 def main() -> int:
-    is_check = asked_to_check(__doc__)
-    return write_or_check(made(), is_check)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    folder = parser.parse_args().folder
+    files = made()
+    for name in ("man", "completions"):  # also of pages whose header is gone
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return 0
 
 
 if __name__ == "__main__":

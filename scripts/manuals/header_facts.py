@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the public headers say in their comments, for the manual pages: scripts/dev/gen-man.
+"""What the public headers say in their comments, for make_manuals.py and scripts/dev/site.
 
 A header starts with a comment "name.h - what it is.", followed by paragraphs. Its declarations
 begin at the left margin, each below its comment, in sections that lines of dashes open.

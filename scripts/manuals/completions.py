@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Completions for bash, zsh and fish, from the subcommands and options of the command.
 
-For scripts/dev/gen-man. Where a command runs a program, the shell's own completion of that program
+For make_manuals.py. Where a command runs a program, the shell's own completion of that program
 takes over after our options.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from command_facts import Command, Option
 
-NOTE = "Made by scripts/dev/gen-man from the command's own parsers."
+NOTE = "Made by scripts/manuals/make_manuals.py."
 FISH_ACTIONS = {"nothing": [], "word": ["-x"], "file": ["-r", "-F"],
                 "folder": ["-x", "-a '(__fish_complete_directories)'"]}  # fmt: skip
 BASH = """\

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""The rows of shim/config.def, for the manual pages and for scripts/dev/gen-docs."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+TABLE = Path(__file__).resolve().parents[2] / "shim" / "config.def"
+SWITCH_WORDS = "`0`, `1`, `true`, `false`, `on`, `off`"
+
+
+class Option(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    type: str
+    unit: str
+    default: str
+    range: str
+    field: str
+    help: str
+
+
+def split_arguments(text: str) -> list[str]:
+    """The arguments of one PS_OPTION row; adjacent strings are joined."""
+    pattern = r'\s*((?:"(?:[^"\\]|\\.)*"\s*)+|[\w.]+)\s*(?:,|$)'
+    arguments = []
+    for match in re.finditer(pattern, text):
+        word = match[1].strip()
+        arguments.append(ast.literal_eval(f"({word})") if word.startswith('"') else word)
+    return arguments
+
+
+def read_options(table: str) -> list[Option]:
+    """All rows. A row that does not have exactly the columns is an error, not a gap."""
+    code = re.sub(r"/\*.*?\*/", "", table, flags=re.DOTALL)
+    rows = re.findall(r'PS_OPTION\(((?:"(?:[^"\\]|\\.)*"|[^()"])*)\)', code)
+    if len(rows) != code.count("PS_OPTION("):
+        sys.exit(f"{TABLE}: {code.count('PS_OPTION(')} rows, {len(rows)} of them understood")
+    return [Option(*split_arguments(row)) for row in rows]
+
+
+def values_of(option: Option) -> str:
+    """What may be written, as a cell of the table."""
+    if option.type == "WORD":
+        return ", ".join(f"`{word}`" for word in option.range.split("|"))
+    if option.type == "SWITCH":
+        return SWITCH_WORDS
+    if option.type == "REPORT":
+        return "`0`, `1` or a file name"
+    if option.type == "PATH":
+        return "`0` or a file name"
+    if option.type == "PACKED":
+        return "`name:value,name:value`"
+    if option.type == "LIMIT":
+        return "`off`, 1% to 100%, or a size"
+    low, high = option.range.split("..")
+    what = {"SIZE": "size", "COUNT": "whole number", "LIST": "list of sizes"}[option.type]
+    limits = f"{low} to {high}" if high else f"{low} or more"
+    return f"{what}, {limits}"
+
+
+def default_of(option: Option) -> str:
+    if option.type == "PACKED":
+        return ""
+    return f"`{option.default}`" if option.default else "built-in"
