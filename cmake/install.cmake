@@ -68,7 +68,7 @@ if(TARGET poolshim-launcher)
         RUNTIME DESTINATION libexec/poolshim)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/poolshim_cli DESTINATION ${python_dir}
         FILES_MATCHING PATTERN "*.py" PATTERN "*.toml" PATTERN "*.j2"
-        PATTERN "*.js" PATTERN "*.css" PATTERN "*.LICENSE"
+        PATTERN "*.js"
         PATTERN "__pycache__" EXCLUDE)
     file(RELATIVE_PATH to_library "/prefix/lib/poolshim"
         "/prefix/${CMAKE_INSTALL_LIBDIR}/libpoolshim.so.${PROJECT_VERSION_MAJOR}")
