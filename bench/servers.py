@@ -19,7 +19,6 @@ build/servers. A program that is missing is skipped with one line; exit status 1
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import subprocess
@@ -30,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from harness import document, server_figures, server_report
+from harness import document, server_figures, server_plots, server_report
 from harness.command import choose, run_command, split_names
 from harness.figures import FIGURES
 from harness.runner import Runner
@@ -169,14 +168,14 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def published_text(text: str, folder: Path, servers: tuple[Server, ...]) -> str:
-    """The file beside the published results."""
-    pictures = "\n".join(
-        f"![{server.title}]({server.name}.svg)\n"
+    """The file beside the published results; the site draws what its last lines lead to."""
+    results = "\n".join(
+        f"[{server.title}]({server.name}.json)\n"
         for server in servers
-        if (folder / f"{server.name}.svg").exists()
+        if (folder / f"{server.name}.json").exists()
     )
     head = "<!-- made by scripts/bench --servers --publish -->\n\n# Threaded programs\n\n"
-    return f"{head}{text}\n![Geometric means](means.svg)\n\n{pictures}"
+    return f"{head}{text}\n{results}"
 
 
 def publish(text: str, folder: Path, servers: tuple[Server, ...]) -> None:
@@ -190,18 +189,16 @@ def publish(text: str, folder: Path, servers: tuple[Server, ...]) -> None:
 
 
 def show(table: Table, folder: Path, is_published: bool) -> None:
-    """Tables and pictures of all that the folder has."""
+    """Tables of all that the folder has; pictures, or what is published."""
     names = [KEPT, *(server.name for server in table.servers)]
     text = server_report.summary_text(table, server_report.read_stored(folder, names))
-    try:
-        made = importlib.import_module("harness.server_plots").draw_all(folder)
-        tell(f"Pictures: {', '.join(path.name for path in made)}")
-    except ModuleNotFoundError as error:
-        tell(f"No pictures: no {error.name} here (.venv/bin/pip install matplotlib draws them)")
     if is_published:
         publish(text, folder, table.servers)
         stored = server_report.read_stored(folder, names)
         document.store({MEANS: server_report.means_section(table, stored)}, COMMAND)
+    else:
+        made = server_plots.draw_all(folder, {one.name: one.title for one in table.servers})
+        tell(f"Pictures: {', '.join(path.name for path in made)}")
     click.echo(text, nl=False)
 
 

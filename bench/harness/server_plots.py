@@ -1,92 +1,110 @@
 # SPDX-License-Identifier: MIT
-"""Draws memory over time of the programs that bench/servers.py measured, and the means.
+"""Draws memory over time of a program that bench/servers.py measured, under each allocator.
 
-    PYTHONPATH=bench:scripts python3 -m harness.server_plots bench/results/servers
+    PYTHONPATH=bench:scripts python3 -m harness.server_plots build/servers
 
-Needs matplotlib.
+One SVG beside each JSON. The site draws those of bench/results. Needs Python alone.
 """
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
 
-from .picture import draw_argument, pyplot, save
-from .server_cases import Table, read_servers
-from .server_figures import METRICS, means, ratios, typical
-from .server_report import BASE, HEADS, MIB, SUBJECT, Stored, order, read_stored
+from .svg import COLOURS, style
 
-COLORS = {"glibc": "0.45", "poolshim": "tab:red", "jemalloc": "tab:blue", "tcmalloc": "tab:green",
-          "tcmalloc-percpu": "tab:olive", "mimalloc": "tab:orange", "mimalloc3": "tab:brown",
-          "snmalloc": "tab:purple"}  # fmt: skip
+SUBJECT, BACKGROUND = "poolshim", "background"  # the same with its thread
+COLOUR_OF_OTHERS = "#1f2328"
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 384, 264, 44, 12, 74, 34
+LEGEND_COLUMNS, LEGEND_LINE = 3, 15
+TICKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)
 
-
-def draw_course(title: str, stored: Stored, path: Path) -> None:
-    """Memory over time; the load's end is where each line has its dot."""
-    figure, axes = pyplot.subplots(figsize=(8, 4.5))
-    for allocator in order([stored]):
-        curve = stored.content["curves"].get(allocator)
-        if not curve:
-            continue
-        is_subject = allocator == SUBJECT
-        run = typical([run for run in stored.runs if run.allocator == allocator])
-        points = [(at / 1000, kib / MIB) for at, kib in curve]
-        color = COLORS.get(allocator)
-        (line,) = axes.plot(*zip(*points), label=allocator, color=color,
-                            linewidth=2.5 if is_subject else 1.2,
-                            zorder=3 if is_subject else 2)  # fmt: skip
-        at, mib = min(points, key=lambda point: abs(point[0] - run.ended_ms / 1000))
-        axes.plot([at], [mib], "o", color=line.get_color(), markersize=5, zorder=4)
-    axes.set(title=title, xlabel="seconds; the dot: the load has ended",
-             ylabel="resident MiB")  # fmt: skip
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
-    save(figure, path)
+Content = dict[str, Any]
+Scale = Callable[[float], float]
 
 
-def draw_means(table: Table, stored: dict[str, Stored], path: Path) -> bool:
-    """Bars of the geometric means; False if no allocator has all of them."""
-    counted = [server.name for server in table.servers
-               if server.is_in_means and server.name in stored]  # fmt: skip
-    found = [ratios(stored[name].runs, BASE) for name in counted]
-    known = {name: own for name in order(stored[name] for name in counted)
-             if (own := means(found, name)) is not None}  # fmt: skip
-    if not known:
-        return False
-    figure, axes = pyplot.subplots(figsize=(9, 4.5))
-    width = 0.8 / len(known)
-    for place, (name, own) in enumerate(known.items()):
-        lefts = [number + (place - len(known) / 2 + 0.5) * width for number in range(len(METRICS))]
-        axes.bar(lefts, [own[metric] for metric in METRICS], width, label=name,
-                 color=COLORS.get(name))  # fmt: skip
-    for number, metric in enumerate(METRICS):
-        if metric in table.goals:
-            goal = table.goals[metric]
-            label = "goal" if number == 0 else None
-            axes.plot([number - 0.45, number + 0.45], [goal, goal], "k--", linewidth=1, label=label)
-    axes.set_xticks(range(len(METRICS)), [HEADS[metric] for metric in METRICS])
-    axes.set(title=f"Threaded programs ({len(counted)}): geometric means to glibc",
-             ylabel="less is better")  # fmt: skip
-    axes.grid(alpha=0.3, axis="y")
-    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
-    save(figure, path)
-    return True
+def step(high: float, count: int) -> int:
+    """Between two lines of the grid: so many at most."""
+    return next((tick for tick in TICKS if high / tick <= count), TICKS[-1])
 
 
-def draw_all(folder: Path) -> list[Path]:
-    """A picture per program and the one of the means; returns their paths."""
-    table = read_servers()
-    stored = read_stored(folder, [server.name for server in table.servers])
+def typical_end(content: Content, name: str) -> float:
+    """Seconds at which the load of the shown run ended: the run whose mean is the median."""
+    runs = sorted((run for run in content["runs"] if run["allocator"] == name),
+                  key=lambda run: run["mean"])  # fmt: skip
+    return float(runs[(len(runs) - 1) // 2]["ended_ms"]) / 1000
+
+
+def grid(long: float, high: float, x: Scale, y: Scale) -> Iterator[str]:
+    """Lines for memory, numbers for both, what they are."""
+    for mib in range(0, int(high) + 1, step(high, 5)):
+        yield (f'<line x1="{LEFT}" y1="{y(mib):.1f}" x2="{WIDTH - RIGHT}" y2="{y(mib):.1f}" '
+               f'stroke="#d0d7de"/>')  # fmt: skip
+        yield f'<text x="{LEFT - 5}" y="{y(mib) + 4:.1f}" text-anchor="end">{mib}</text>'
+    for second in range(0, int(long) + 1, step(long, 8)):
+        yield (f'<text x="{x(second):.1f}" y="{HEIGHT - BOTTOM + 14}" text-anchor="middle">'
+               f"{second}</text>")  # fmt: skip
+    yield (f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" text-anchor="middle">seconds; '
+           f"the dot: the load has ended</text>")  # fmt: skip
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    yield (f'<text x="12" y="{middle}" text-anchor="middle" transform="rotate(-90 12 {middle})">'
+           f"resident MiB</text>")  # fmt: skip
+
+
+def curves(content: Content, x: Scale, y: Scale) -> Iterator[str]:
+    """One for each allocator, with its dot and its place in the legend."""
+    for number, (name, curve) in enumerate(content["curves"].items()):
+        colour = COLOURS.get(SUBJECT if name == BACKGROUND else name, COLOUR_OF_OTHERS)
+        wide = 2.5 if name == SUBJECT else 1.5
+        dashes = ' stroke-dasharray="5 3"' if name == BACKGROUND else ""
+        line = f'stroke="{colour}" stroke-width="{wide}"{dashes}'
+        points = " ".join(f"{x(at / 1000):.1f},{y(kib / 1024):.1f}" for at, kib in curve)
+        yield f'<polyline points="{points}" fill="none" {line}><title>{name}</title></polyline>'
+        end = typical_end(content, name)
+        at, kib = min(curve, key=lambda point: abs(point[0] / 1000 - end))
+        yield (f'<circle cx="{x(at / 1000):.1f}" cy="{y(kib / 1024):.1f}" r="4" '
+               f'fill="{colour}"/>')  # fmt: skip
+        row, column = divmod(number, LEGEND_COLUMNS)
+        left, top = 8 + column * (WIDTH - 8) / LEGEND_COLUMNS, 32 + row * LEGEND_LINE
+        yield f'<line x1="{left:.0f}" y1="{top}" x2="{left + 14:.0f}" y2="{top}" {line}/>'
+        yield f'<text x="{left + 17:.0f}" y="{top + 4}">{name}</text>'
+
+
+def picture(title: str, content: Content) -> str:
+    """The SVG of one program."""
+    found = [point for curve in content["curves"].values() for point in curve]
+    long, high = max(at for at, _ in found) / 1000, max(kib for _, kib in found) / 1024 * 1.05
+
+    def x(second: float) -> float:
+        return LEFT + second / long * (WIDTH - RIGHT - LEFT)
+
+    def y(mib: float) -> float:
+        return HEIGHT - BOTTOM - mib / high * (HEIGHT - BOTTOM - TOP)
+
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
+        f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img">', f"<title>{escape(title)}</title>",
+        *style(), f'<text x="8" y="16">{escape(title)}</text>',
+        *grid(long, high, x, y), *curves(content, x, y), "</svg>",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def draw_all(folder: Path, titles: dict[str, str]) -> list[Path]:
+    """A picture for each result that has curves; returns their paths."""
     made = []
-    for server in table.servers:
-        if server.name in stored:
-            made.append(folder / f"{server.name}.svg")
-            draw_course(server.title, stored[server.name], made[-1])
-    if draw_means(table, stored, folder / "means.svg"):
-        made.append(folder / "means.svg")
+    for path in sorted(folder.glob("*.json")):
+        content = json.loads(path.read_text())
+        if content.get("curves"):
+            made.append(path.with_suffix(".svg"))
+            made[-1].write_text(picture(titles.get(path.stem, path.stem), content))
     return made
 
 
 if __name__ == "__main__":
-    draw_argument(draw_all)
+    for drawn in draw_all(Path(sys.argv[1]), {}):
+        print(drawn)

@@ -18,6 +18,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
+import site_drawings
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "manuals"))
 from header_facts import Header, read_header  # noqa: E402
 
@@ -68,6 +70,7 @@ class Pages:
         self.root = root
         self.problems: list[str] = []
         self.files: set[str] = set()  # pictures, and texts that are no pages
+        self.drawn: dict[str, str] = {}  # place -> SVG
         self.headers = self.read_headers()
         self.nav = self.read_nav()
         self.check_map()
@@ -150,7 +153,7 @@ class Pages:
             if name not in texts:
                 texts[name] = self.page(name, (self.root / name).read_text())
         self.stop()
-        for name, text in texts.items():
+        for name, text in (texts | self.drawn).items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
         for name in self.files:
@@ -170,10 +173,26 @@ class Pages:
         return "".join(made) + self.led_on(name, text[end:])
 
     def led_on(self, page: str, prose: str) -> str:
+        prose = site_drawings.LINK.sub(lambda link: self.drawing(page, link), prose)
         return LINK.sub(lambda link: link[1] + self.target(page, link[2]) + link[3], prose)
 
+    def drawing(self, page: str, link: re.Match[str]) -> str:
+        """A link to the source of a picture becomes the picture."""
+        place = join(page, link[2])
+        if not site_drawings.is_drawn(place) or not (self.root / place).is_file():
+            return link[0]
+        try:
+            picture = site_drawings.draw(self.root / place, link[1])
+        except site_drawings.DrawingError as error:
+            self.problems.append(f"{page}: {error}")
+            return link[0]
+        made = str(PurePosixPath(place).with_suffix(".svg"))
+        self.drawn[made] = picture
+        return f"![{link[1]}]({os.path.relpath(made, PurePosixPath(page).parent)})"
+
     def target(self, page: str, link: str) -> str:
-        if ELSEWHERE.match(link):
+        place = join(page, link)
+        if ELSEWHERE.match(link) or place in self.drawn:
             return link
         name, mark, anchor = link.partition("#")
         place = join(page, name)

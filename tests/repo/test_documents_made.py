@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from conftest import ROOT, load_script, run_captured
@@ -25,7 +28,10 @@ def documents() -> list[Path]:
 
 
 GEN_DOCS = load_script("gen-docs")
-GEN_DRAWINGS = load_script("gen-drawings")
+sys.path.insert(0, str(ROOT / "scripts" / "dev"))
+import site_drawings  # noqa: E402
+
+DRAWINGS = sorted((ROOT / "docs" / "pictures").glob("*.dot"))
 
 
 # ---- figures ----
@@ -83,30 +89,6 @@ def test_a_count_of_attacks_stands_between_marks_only() -> None:
 # ---- drawings ----
 
 
-def test_drawings_are_those_of_their_sources() -> None:
-    result = run_captured([GEN_DRAWINGS.__file__, "--check"])
-    assert result.returncode == 0, result.stderr
-    assert len(list(GEN_DRAWINGS.FOLDER.glob("*.dot"))) >= 3
-
-
-DOT = GEN_DRAWINGS.shutil.which("dot")
-
-
-@each_row(
-    ("dot", "font"), [(None, "Sans"), (DOT, "Sans"), (DOT, GEN_DRAWINGS.font())],
-)  # fmt: skip
-def test_a_changed_drawing_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dot: str | None, font: str
-) -> None:
-    monkeypatch.setattr(GEN_DRAWINGS, "font", lambda: font)
-    for name in ("layers.dot", "layers.svg"):
-        (tmp_path / name).write_text((GEN_DRAWINGS.FOLDER / name).read_text())
-    source = tmp_path / "layers.dot"
-    assert GEN_DRAWINGS.is_up_to_date(dot, source)
-    source.write_text(source.read_text().replace("page cache", "page store"))
-    assert not GEN_DRAWINGS.is_up_to_date(dot, source)
-
-
 def test_pictures_of_outputs_are_those_of_the_documents() -> None:
     """And the README has them all."""
     answers = load_script("gen-answers")
@@ -120,15 +102,47 @@ def test_pictures_of_outputs_are_those_of_the_documents() -> None:
     assert ">$ poolshim top --once</text>" in top and "redis-server" in top
 
 
-def test_drawings_fit_a_narrow_screen_and_have_dark_colours() -> None:
-    for source in GEN_DRAWINGS.FOLDER.glob("*.dot"):
-        text = source.with_suffix(".svg").read_text()
-        width = re.search(r'<svg width="(\d+)pt"', text)
-        assert width and int(width[1]) * 96 / 72 <= 384, source  # at 380 px hardly scaled
-        assert "prefers-color-scheme:dark" in text
-        colours = set(re.findall(r'(?:fill|stroke)="(#[0-9a-f]{6})"', text))
-        assert colours <= set(GEN_DRAWINGS.DARK), source
-        assert all(float(size) >= 9 for size in re.findall(r'font-size="([\d.]+)"', text))
+@each_row("source", DRAWINGS)
+def test_drawings_fit_a_narrow_screen_and_have_dark_colours(source: Path) -> None:
+    if not site_drawings.is_drawn(source.name):
+        pytest.skip("dot is not installed: run scripts/setup")
+    text = site_drawings.draw(source, "")
+    width = re.search(r'<svg width="(\d+)pt"', text)
+    assert width and int(width[1]) * 96 / 72 <= 384  # at 380 px hardly scaled
+    assert "prefers-color-scheme:dark" in text
+    colours = set(re.findall(r'(?:fill|stroke)="(#[0-9a-f]{6})"', text))
+    assert colours <= set(site_drawings.DARK)
+    assert all(float(size) >= 9 for size in re.findall(r'font-size="([\d.]+)"', text))
+
+
+def test_every_drawing_is_shown() -> None:
+    text = "".join(path.read_text() for path in documents())
+    shown = {Path(link).name for _, link in site_drawings.LINK.findall(text)}
+    assert len(DRAWINGS) >= 3 and {path.name for path in DRAWINGS} <= shown
+
+
+RESULTS = sorted(path for path in (ROOT / "bench" / "results").glob("*/*.json")
+                 if '"curves": ' in path.read_text())  # fmt: skip
+
+
+@each_row("path", RESULTS)
+def test_memory_over_time_is_drawn(path: Path) -> None:
+    text = site_drawings.draw(path, "<a title>")
+    picture = ElementTree.fromstring(text)
+    assert picture.findtext("{*}title") == "<a title>"
+    names = [line.findtext("{*}title") for line in picture.iterfind("{*}polyline")]
+    assert names == [one["name"] for one in json.loads(path.read_text())["allocators"]]
+    places = [tuple(map(float, point.split(","))) for line in picture.iterfind("{*}polyline")
+              for point in line.attrib["points"].split()]  # fmt: skip
+    width, height = int(picture.attrib["width"]), int(picture.attrib["height"])
+    assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
+
+
+def test_what_cannot_be_drawn_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "kept.json"
+    path.write_text('{"runs": []}')
+    with pytest.raises(site_drawings.DrawingError, match=r"kept\.json has no curves"):
+        site_drawings.draw(path, "")
 
 
 # ---- sizes ----

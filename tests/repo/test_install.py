@@ -19,7 +19,7 @@ import pytest
 from conftest import ROOT, run_captured
 from table import each_row
 
-DOCUMENTS = ("LICENSE", "README.md", "CHANGELOG.md", "docs/options.md", "docs/pictures/layers.svg",
+DOCUMENTS = ("LICENSE", "README.md", "CHANGELOG.md", "docs/options.md", "docs/pictures/layers.dot",
              "examples/region.c")  # fmt: skip
 SHARED = ("man/man1/poolshim.1", "man/man3/poolshim_region.h.3", "man/man7/libpoolshim.7",
           "bash-completion/completions/poolshim", "zsh/site-functions/_poolshim",

@@ -132,8 +132,9 @@ def test_the_site(site: Path, check: Callable[[Path], None]) -> None:
 def small_in(tmp_path: Path) -> Path:
     """A tree with two documents and a header, which the site is built of."""
     tree = tmp_path / "tree"
-    for name in ("scripts/dev/site", "scripts/dev/site_pages.py", "scripts/manuals/header_facts.py",
-                 "CMakeLists.txt", "pools/include/poolshim/frames.h"):  # fmt: skip
+    for name in ("scripts/dev/site", "scripts/dev/site_pages.py", "scripts/dev/site_drawings.py",
+                 "scripts/manuals/header_facts.py", "CMakeLists.txt",
+                 "pools/include/poolshim/frames.h"):  # fmt: skip
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tree / name)
     shutil.copytree(ROOT / "docs" / "site", tree / "docs" / "site")
@@ -158,6 +159,22 @@ def a_small_tree_is_built(small: Path, tmp_path: Path) -> None:
     assert "../files/CMakeLists.txt.txt" in text and 'href="headers/frames_h.html"' in text
     assert "kept" in text and "dropped" not in text
     assert (tmp_path / "site/files/CMakeLists.txt.txt").exists()
+
+
+def a_drawing_stands_where_its_source_is_linked(small: Path, tmp_path: Path) -> None:
+    """Without dot the link stays, which is then that of a file."""
+    if shutil.which("dot") is None:
+        pytest.skip("dot is not installed: run scripts/setup")
+    (small / "docs/box.dot").write_text('digraph { a [label="inside"] }\n')
+    add(small / "docs/one.md", "[a box](box.dot)", "See [the source](box.dot).")
+    assert build(small, tmp_path / "site") == (0, "")
+    text = (tmp_path / "site/docs/one.html").read_text()
+    assert re.search(r'<img alt="a box" src="box\.svg"', text)
+    assert "../files/docs/box.dot.txt" in text
+    assert "inside" in (tmp_path / "site/docs/box.svg").read_text()
+    (small / "docs/box.dot").write_text("digraph {\n")
+    status, said = build(small, tmp_path / "site")
+    assert status == 1 and said.startswith("docs/one.md: box.dot: ")
 
 
 def links_to_what_is_missing_are_found(small: Path, tmp_path: Path) -> None:
@@ -194,6 +211,7 @@ def a_document_that_the_map_lacks_is_found(small: Path, tmp_path: Path) -> None:
     "check",
     [
         a_small_tree_is_built,
+        a_drawing_stands_where_its_source_is_linked,
         links_to_what_is_missing_are_found,
         anchors_that_are_missing_are_found,
         a_document_that_the_map_lacks_is_found,
