@@ -8,7 +8,7 @@
 
 For each program `poolshim tune` records it and writes the size classes that suit it, and `poolshim
 compare` runs it under every allocator and with those classes. bench/results/real/ gets <name>.json,
-all that was measured, <name>.toml, the profile, and README.md, the tables; scripts/dev/gen-overview
+what the tables need, <name>.toml, the profile, and README.md, the tables; scripts/dev/gen-overview
 draws the picture of the README from them. A program that is missing or fails is skipped, with the
 reason; exit status 1.
 """
@@ -19,10 +19,11 @@ reason; exit status 1.
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ PROGRAMS = REPOSITORY / "bench" / "programs.toml"
 RESULTS = REPOSITORY / "bench" / "results" / "real"
 INPUTS = REPOSITORY / "build" / "real"
 COMMAND = str(REPOSITORY / "scripts" / "poolshim")
+KEPT_OF_A_RUN = ("round", "position", "wall_s", "hyperfine_s", "cpu_s", "peak_rss_kib")
 KEYS = {"name", "program", "command", "server", "load", "version", "note", "package"}
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -110,6 +112,17 @@ def version_of(program: Program) -> str:
     return next((line.strip() for line in done.stdout.splitlines() if line.strip()), "")
 
 
+def compact(results: stored.Results) -> str:
+    """What the tables need of them, as stored.read has it: an allocator with its runs on a line."""
+    whole = {"poolshim_compare": stored.FORMAT, **asdict(results)}
+    columns = whole.pop("columns")
+    for column in columns:
+        column["runs"] = [{key: run[key] for key in KEPT_OF_A_RUN} for run in column["runs"]]
+    lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in whole.items()]
+    shown = ",\n  ".join(json.dumps(column) for column in columns)
+    return "{\n" + ",\n".join([*lines, f' "columns": [\n  {shown}\n ]']) + "\n}\n"
+
+
 def measure(program: Program, runs: int) -> None:
     """Its profile and its results."""
     profile, report = RESULTS / f"{program.name}.toml", INPUTS / "report.json"
@@ -119,7 +132,7 @@ def measure(program: Program, runs: int) -> None:
     profile.write_text(in_place(profile.read_text()))
     results = stored.read(report)
     results.about["program_version"] = version_of(program)
-    program.path.write_text(in_place(results.to_json()))
+    program.path.write_text(in_place(compact(results)))
 
 
 def read_answers(programs: list[Program]) -> list[answers.Answer]:

@@ -107,3 +107,12 @@ def test_unknown_program_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("real.py: --only: no 'nosuch' here")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_is_kept_gives_the_same_table() -> None:
+    """An allocator with its runs on a line, without what no table shows."""
+    measured = results(glibc=(2, 10), jemalloc=(1, 20))
+    text = real.compact(measured)
+    assert len(text.splitlines()) < 12 and "output_sha256" not in text
+    again = real.stored.from_json(text)
+    assert table([answer("a", "", again)]) == table([answer("a", "", measured)])
