@@ -21,7 +21,6 @@ The first two count as detected, the last three as missed.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import signal
@@ -35,10 +34,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
 
+import expected  # noqa: E402
 import report  # noqa: E402
 from poolshim_cli.allocators import DEFAULT_TABLE, Missing, read_table, resolve  # noqa: E402
 
-EXPECTED = Path(__file__).parent / "expected.json"
 TIMEOUT_S = 30
 JOBS = 2
 JOBS_UNDER_LOAD = 12  # some allocators act on time; slow processes show what they do then
@@ -202,20 +201,20 @@ def contestants(build: Path, options: argparse.Namespace) -> list[Contestant]:
 
 def write_expected(results: list[dict[str, dict[str, Outcome]]]) -> None:
     """Every outcome that poolshim showed in one of the runs."""
-    table: dict[str, dict[str, str]] = json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
+    table = expected.read()
     for name in results[0]:
         if name.startswith("poolshim "):
             table.setdefault(name, {}).update(
                 (attack, "|".join(sorted({run[name][attack].kind for run in results})))
                 for attack in results[0][name]
             )
-    EXPECTED.write_text(json.dumps(table, indent=1) + "\n")
+    expected.FILE.write_text(expected.text_of(table))
 
 
 def as_held(results: dict[str, dict[str, Outcome]]) -> dict[str, dict[str, Outcome]]:
-    """The same with poolshim's outcomes from expected.json, of several the worst: the table of the
+    """The same with poolshim's outcomes from expected.txt, of several the worst: the table of the
     document then agrees with the figures that gen-docs takes from there."""
-    held = json.loads(EXPECTED.read_text())
+    held = expected.read()
     return {
         name: {
             attack: Outcome(min(held[name][attack].split("|"), key=lambda kind: RANK[kind]), "held")
@@ -227,13 +226,13 @@ def as_held(results: dict[str, dict[str, Outcome]]) -> dict[str, dict[str, Outco
 
 
 def differences(
-    outcomes: dict[str, Outcome], expected: dict[str, str]
+    outcomes: dict[str, Outcome], held: dict[str, str]
 ) -> tuple[list[str], list[str]]:
-    """What ended worse than the table of expected.json says, and what better: a line each."""
+    """What ended worse than the table of expected.txt says, and what better: a line each."""
     worse, better = [], []
     for attack, outcome in outcomes.items():
-        ranks = [RANK[kind] for kind in expected.get(attack, "detected").split("|")]
-        line = f"{attack}: {outcome.kind} ({outcome.detail}), expected {expected.get(attack)}"
+        ranks = [RANK[kind] for kind in held.get(attack, expected.UNKNOWN).split("|")]
+        line = f"{attack}: {outcome.kind} ({outcome.detail}), expected {held.get(attack)}"
         if outcome.rank < min(ranks):
             worse.append(line)
         elif outcome.rank > max(ranks):
@@ -274,7 +273,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write every outcome there")
     parser.add_argument("--markdown", action="store_true", help="print the tables of the docs")
     parser.add_argument("--write-docs", action="store_true", help="put them in docs/hardening.md")
-    parser.add_argument("--write-expected", action="store_true", help="make expected.json anew")
+    parser.add_argument("--write-expected", action="store_true", help="make expected.txt anew")
     return parser.parse_args()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The misuses of tests/attacks/: each one works, and poolshim ends it as expected.json says.
+"""The misuses of tests/attacks/: each one works, and poolshim ends it as expected.txt says.
 
     scripts/test tests/attacks/test_attacks.py
     scripts/dev/attacks --write-expected        where poolshim has become better, or has a new level
@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from collections import Counter
@@ -59,7 +58,7 @@ def test_attacks_end_as_expected(build_dir: Path, shim: Path, level: int) -> Non
     levels = run.poolshim_levels(build_dir, [level])
     if not levels:
         pytest.skip(f"this libpoolshim.so has no POOLSHIM_HARDEN={level}")
-    tables = json.loads(run.EXPECTED.read_text())
+    tables = run.expected.read()
     assert levels[0].name in tables, "no outcomes: scripts/dev/attacks --write-expected"
     names = [attack.name for attack in run.read_attacks(build_dir)]
     table = tables[levels[0].name]
@@ -73,19 +72,34 @@ def test_attacks_end_as_expected(build_dir: Path, shim: Path, level: int) -> Non
     confirmed = [line for line in worse if counts[line.split(":")[0]] >= AGAIN // 4]
     assert not confirmed, "\n" + "\n".join(confirmed)
     if better:
-        warnings.warn("better than expected.json says:\n" + "\n".join(better), stacklevel=1)
+        warnings.warn("better than expected.txt says:\n" + "\n".join(better), stacklevel=1)
 
 
 def test_change_for_the_worse_is_named() -> None:
-    expected = {"a": "detected", "b": "contained|reached", "c": "reached"}
+    held = {"a": "detected", "b": "contained|reached", "c": "reached"}
     outcomes = {
         "a": run.Outcome("contained", "x"),
         "b": run.Outcome("crashed", "x"),
         "c": run.Outcome("faulted", "x"),
     }
-    worse, better = run.differences(outcomes, expected)
+    worse, better = run.differences(outcomes, held)
     assert [line.split(":")[0] for line in worse] == ["a"]
     assert [line.split(":")[0] for line in better] == ["c"]
+
+
+def test_expectations_are_read_as_they_were_written(tmp_path: Path) -> None:
+    """Attacks that end alike share a line; one that was not played must be detected."""
+    table = {"poolshim 0": {"f/v/8": "reached", "f/v/16": "reached", "f/w/8": "contained|reached"},
+             "poolshim 1": {"f/v/8": "faulted", "f/v/16": "faulted"}}  # fmt: skip
+    text = run.expected.text_of(table)
+    assert text == "f/v/{8,16} reached faulted\nf/w/{8} contained|reached detected\n"
+    path = tmp_path / "expected.txt"
+    path.write_text(text)
+    table["poolshim 1"]["f/w/8"] = "detected"
+    assert run.expected.read(path) == table
+    path.write_text("f/v/8 reached\n")
+    with pytest.raises(ValueError, match=r"expected\.txt: f/v/8 reached"):
+        run.expected.read(path)
 
 
 @each_row(
