@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""Says on stderr which step of how many runs, and for how long: a build is silent for minutes.
+
+    progress = Progress(["the sources", "compile"])
+    with progress.step():
+        export()
+
+On a terminal one line is overwritten; elsewhere each step has a line, a long one several.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+NAME = "scripts/package"
+
+
+class Progress:
+    """Steps that are taken in their order."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.number = 0
+        self.started = time.monotonic()
+        self.is_terminal = sys.stderr.isatty()
+
+    def seconds(self) -> int:
+        """Since the first step could begin."""
+        return round(time.monotonic() - self.started)
+
+    def where(self) -> str:
+        """The step that runs, or that failed."""
+        name = self.names[self.number - 1]
+        return f"step {self.number} of {len(self.names)}, {name}"
+
+    def show(self) -> None:
+        """The line."""
+        text = f"{NAME}: {self.where()}, {self.seconds()} s"
+        start, end = ("\r\x1b[K", "") if self.is_terminal else ("", "\n")
+        print(f"{start}{text}", end=end, file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Removes the line from a terminal."""
+        if self.is_terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    @contextlib.contextmanager
+    def step(self) -> Iterator[None]:
+        """The next one; a thread shows the time that passes."""
+        self.number += 1
+        self.show()
+        is_over = threading.Event()
+
+        def tick() -> None:
+            while not is_over.wait(1 if self.is_terminal else 15):
+                self.show()
+
+        ticker = threading.Thread(target=tick, daemon=True)
+        ticker.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            ticker.join()
+            self.clear()
