@@ -18,7 +18,7 @@ from running import Start, spawn, start  # noqa: F401
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli.explain.heap import Heap  # noqa: E402
-from poolshim_cli.live.caches import HEAP_BYTES, heap_bytes  # noqa: E402
+from poolshim_cli.live.caches import heap_bytes  # noqa: E402
 from poolshim_cli.live.census import Reader  # noqa: E402
 from poolshim_cli.live.memory import PAGE_BYTES, Memory  # noqa: E402
 from poolshim_cli.live.residence import Residence  # noqa: E402
@@ -53,8 +53,7 @@ def test_the_caches_of_heaps_are_metadata(start: Start) -> None:  # noqa: F811
     reader = Reader(memory)
     counted = Residence(memory, reader, reader.census()).metadata()
     assert heap.read().metadata == pytest.approx(counted, abs=2 * PAGE_BYTES)
-    behind = heap_bytes(heap.layout) - HEAP_BYTES
-    caches = sum(
-        memory.resident(at + HEAP_BYTES, behind // PAGE_BYTES).count(1) for at in heap.heaps()
-    )
-    assert caches >= THREADS  # pages that a reading of 8 KiB of each would leave out
+    first = -(-heap_bytes(heap.layout, has_caches=False) // PAGE_BYTES) * PAGE_BYTES
+    count = (heap_bytes(heap.layout) - first) // PAGE_BYTES
+    caches = sum(memory.resident(at + first, count).count(1) for at in heap.heaps())
+    assert caches >= THREADS  # pages that a reading without them would leave out

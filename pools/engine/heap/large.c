@@ -29,13 +29,6 @@
 /* Bytes that are resident twice, at most, while a block moves. */
 #define MOVE_PIECE_BYTES ((size_t)1 << 20)
 
-/* The tenant's part of the slot of a run or mapping. */
-struct ps_large {
-    uintptr_t x_owner;     /* PS_KEY_NONE: matches no heap */
-    size_t bytes;          /* usable; written by the holder of the block */
-    enum ps_family family; /* as above */
-};
-
 uint64_t ps_large_x_allocs;
 
 static size_t mmap_min_bytes;

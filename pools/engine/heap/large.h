@@ -20,6 +20,13 @@
  * POOLSHIM_HARDEN on. */
 enum ps_family { PS_FAMILY_MALLOC = 0, PS_FAMILY_NEW, PS_FAMILY_NEW_ARRAY, PS_FAMILY_NEW_ALIGNED };
 
+/* The tenant's part of the slot of a run or mapping. */
+struct ps_large {
+    uintptr_t x_owner;     /* PS_KEY_NONE: matches no heap */
+    size_t bytes;          /* usable; written by the holder of the block */
+    enum ps_family family; /* likewise */
+};
+
 /* True for an address in a region of medium blocks. */
 static inline bool ps_block_is_medium(const struct ps_slot *slot) {
     /* relaxed: set before the block was. */

@@ -26,7 +26,7 @@
 
 #define PS_LAYOUT_MAGIC "poolshim layout" /* with a terminator */
 #define PS_LAYOUT_VERSION 1
-#define PS_LAYOUT_PLACES 28
+#define PS_LAYOUT_PLACES 29
 
 struct ps_layout_place {
     char name[24];

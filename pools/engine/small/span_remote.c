@@ -6,27 +6,23 @@
 
 #include "pools/engine/base/bits.h"
 
-#define FIELD_BITS 14
-#define FIELD_MASK (((uint64_t)1 << FIELD_BITS) - 1)
 #define LIST_HEAD_SHIFT 0
-#define LIST_COUNT_SHIFT 14
 #define GAP_HEAD_SHIFT 28
-#define GAP_BLOCKS_SHIFT 42
 
 /* 14-bit counts and heads must fit every index + 1 of the smallest block size. */
-_Static_assert(PS_GRANULE_BYTES / 8 < FIELD_MASK, "8-byte blocks of a granule fit the fields");
+_Static_assert(PS_GRANULE_BYTES / 8 < PS_REMOTE_MASK, "8-byte blocks of a granule fit the fields");
 
-static size_t field(uint64_t word, unsigned shift) { return (word >> shift) & FIELD_MASK; }
+static size_t field(uint64_t word, unsigned shift) { return (word >> shift) & PS_REMOTE_MASK; }
 
 static size_t total_of(uint64_t word) {
-    return field(word, LIST_COUNT_SHIFT) + field(word, GAP_BLOCKS_SHIFT);
+    return field(word, PS_REMOTE_LIST_SHIFT) + field(word, PS_REMOTE_GAPS_SHIFT);
 }
 
 /* Returns word with a new head and `blocks` more in the chain that starts at `shift`. */
 static uint64_t with_batch(uint64_t word, unsigned shift, size_t head_index, size_t blocks) {
-    word &= ~(FIELD_MASK << shift);
+    word &= ~(PS_REMOTE_MASK << shift);
     word |= (uint64_t)(head_index + 1) << shift;
-    return word + ((uint64_t)blocks << (shift + FIELD_BITS));
+    return word + ((uint64_t)blocks << (shift + PS_REMOTE_BITS));
 }
 
 /* Aborts on a word with more blocks than the span has, before a field overflows. */
@@ -147,8 +143,8 @@ size_t ps_span_collect(struct ps_span *span) {
         ps_span_reset(span);
         return ps_span_capacity(span);
     }
-    size_t list_count = field(word, LIST_COUNT_SHIFT);
-    size_t gap_blocks = field(word, GAP_BLOCKS_SHIFT);
+    size_t list_count = field(word, PS_REMOTE_LIST_SHIFT);
+    size_t gap_blocks = field(word, PS_REMOTE_GAPS_SHIFT);
     if (list_count != 0) {
         span->stash = ps_span_block(span, field(word, LIST_HEAD_SHIFT) - 1);
         span->stash_count = (uint16_t)list_count;

@@ -33,6 +33,10 @@
 #define PS_REMOTE_QUEUED ((uint64_t)1 << 56)
 #define PS_REMOTE_CLAIMED ((uint64_t)1 << 57)
 #define PS_REMOTE_DRAINED ((uint64_t)1 << 58)
+#define PS_REMOTE_BITS 14 /* of each of the four fields */
+#define PS_REMOTE_MASK (((uint64_t)1 << PS_REMOTE_BITS) - 1)
+#define PS_REMOTE_LIST_SHIFT 14 /* of the blocks on the list */
+#define PS_REMOTE_GAPS_SHIFT 42 /* of those in the gaps */
 #define PS_NOTICE_NEVER UINT16_MAX
 
 /*

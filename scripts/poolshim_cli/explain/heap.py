@@ -24,7 +24,7 @@ from ..live import layout as layouts
 from ..live.caches import heap_bytes
 from ..live.memory import PAGE_BYTES, Memory, contradictions
 from ..live.samples import Sample, Samples, Snapshot, Stack
-from ..live.slots import Leaf, Map
+from ..live.slots import Leaf, Map, Spans
 
 HEAPS_MAX = 1 << 16
 REGION_GRANULES = 16
@@ -109,10 +109,7 @@ class Heap:
         self.known = set(self.kinds.values())
         self.window = self.map.window()
         self.run = layout.record("run.kind", "run.granules", "run.flags", "run.back")
-        self.span = layout.record(
-            "span.used", "span.free_countdown", "span.countdown_start", "span.popped",
-            "span.remote", "span.class", "span.carved", "span.handed",
-        )  # fmt: skip
+        self.dirty, self.spans = layout.offset("run.dirty"), Spans(layout)
         self.samples = Samples(self.memory, layout)
         self.classes: list[int] = []
         self.before: Snapshot | None = None  # a reader's samples before the watch
@@ -227,7 +224,7 @@ class Heap:
                 view.large_live.append((start, start + length * self.granule))
             elif kind == kinds["pages"]:
                 view.pools += count
-            elif kind == kinds["busy"] or flags & 1:
+            elif kind == kinds["busy"] or flags & self.dirty:
                 view.cache += count
             else:
                 view.unused += count
@@ -236,17 +233,11 @@ class Heap:
 
     def read_span(self, view: View, slots: bytes, at: int, length: int, part: bytes) -> Span:
         """Live blocks, the free memory that they pin, and the part not used yet."""
-        used, left, armed, popped, remote, index, carved, handed = self.span.of(
-            slots, at * self.slot
-        )
+        account = self.spans.of(slots, at * self.slot)
+        index = account.class_index
         block = self.classes[index] if index < len(self.classes) else self.granule
-        handed >>= self.layout.offset("span.handed_shift")
-        back = (remote >> 14 & 0x3FFF) + (remote >> 42 & 0x3FFF)
-        live = used + left + popped - armed - back - max(0, carved - handed)
-        if remote & self.layout.offset("remote.dropped"):
-            live = 0
-        live = max(0, min(live, length * self.granule // block))
-        touched = -(-carved * block // PAGE_BYTES)
+        live = min(account.live, length * self.granule // block)
+        touched = -(-account.carved * block // PAGE_BYTES)
         below = part[:touched].count(1) * PAGE_BYTES
         above = part[touched:].count(1) * PAGE_BYTES
         if live == 0:

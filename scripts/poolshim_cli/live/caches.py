@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from .census import Census, Reader
     from .layout import Layout
 
-HEAP_BYTES = 8192  # read of a heap; in older libraries all of it
+CACHES = "heap.class_caches"
+WORD = 8
 
 
 def read_cpu_caches(reader: Reader, census: Census) -> None:
@@ -35,7 +36,7 @@ def read_class_caches(reader: Reader, census: Census, heap: int, data: bytes) ->
         return  # a library without them
     step, entry = layout.offset("class_cache"), layout.offset("class_cache_entry")
     shift, state_of = layout.offset("class_cache.takes_shift"), layout.record("class_cache.state")
-    start = heap + layout.offset("heap.class_caches")
+    start = heap + layout.offset(CACHES)
     (used,) = layout.record("heap.cached").of(data)
     for index in range(len(census.classes)):
         if used >> index & 1:
@@ -56,9 +57,26 @@ def read_hard_blocks(reader: Reader, census: Census, address: int) -> None:
         one.live_blocks -= sum(record.of(data, index * step))
 
 
-def heap_bytes(layout: Layout) -> int:
-    """The bytes of a heap with its caches, which are last; some pages may not be resident."""
-    if "heap.class_caches" not in layout.numbers:
-        return HEAP_BYTES  # a library without them
-    caches = layout.field("heap.class_caches")
-    return max(HEAP_BYTES, caches.offset + caches.length)
+def read_batches(reader: Reader, census: Census, data: bytes) -> None:
+    """Blocks that another thread freed, on their way to their spans."""
+    layout = reader.layout
+    entries, step = layout.field("heap.remote"), layout.offset("entry")
+    record = layout.record("entry.span", "entry.count")
+    for at in range(entries.offset, entries.offset + entries.length, step):
+        span, count = record.of(data, at)
+        one = reader.class_of(census, span) if span and count else None
+        if one is not None:
+            one.live_blocks -= count
+    singles, (count,) = layout.field("heap.singles"), layout.record("heap.singles_count").of(data)
+    end = singles.offset + min(count * WORD, singles.length)
+    for block in memoryview(data[singles.offset : end]).cast("Q"):
+        found = reader.map.find(census.leaves, block)
+        one = reader.class_at(census, *found) if found else None
+        if one is not None:
+            one.live_blocks -= 1
+
+
+def heap_bytes(layout: Layout, has_caches: bool = True) -> int:
+    """The bytes of a heap up to its last field; some pages of its caches may not be resident."""
+    return max(field.offset + field.length for name, field in layout.numbers.items()
+               if name.startswith("heap.") and (has_caches or name != CACHES))  # fmt: skip

@@ -12,20 +12,31 @@ count as free.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..errors import Failed
-from .caches import HEAP_BYTES, heap_bytes, read_class_caches, read_cpu_caches, read_hard_blocks
+from .caches import (
+    heap_bytes,
+    read_batches,
+    read_class_caches,
+    read_cpu_caches,
+    read_hard_blocks,
+)
 from .layout import Layout, find
-from .memory import Memory, Record, Unreadable, contradictions
-from .slots import MASK, Kinds, Leaf, Map, signed
+from .memory import Memory, Unreadable, contradictions
+from .slots import Leaf, Map, Spans, signed
 
 HEAPS_MAX = 1 << 20
 ARENAS_MAX = 1 << 16  # the library has at most 4096
 CHECKED_SLOTS = 1 << 14  # between two looks at the clock
-REMOTE_FIELDS = ((14, 14), (42, 14))  # of the remote word: blocks on the list, and in gaps
 TRIES = 3
 WEIGHT_LIMIT = 1 << 40  # of blocks that one heap's mean counts for
+
+
+def inside(ranges: list[tuple[int, int]], address: int) -> bool:
+    """Is it in one of them?"""
+    return any(base <= address < base + nbytes for base, nbytes in ranges)
 
 
 @dataclass
@@ -68,7 +79,9 @@ class Census:
     run_live_count: int = 0
     run_live_bytes: int = 0
     run_cached_bytes: int = 0
+    run_free_bytes: int = 0
     medium_count: int = 0
+    region_bytes: int = 0  # of medium blocks
     pages_bytes: int = 0
     map_live_count: int = 0
     map_live_bytes: int = 0
@@ -138,6 +151,11 @@ class Census:
                 + self.guard_live_bytes)  # fmt: skip
 
     @property
+    def arena_blocks(self) -> list[tuple[int, int]]:
+        """The large blocks in arenas, not in mappings of their own."""
+        return [one for one in self.blocks if inside(self.arenas, one[0])]
+
+    @property
     def malloc_count(self) -> int:
         """Since the start."""
         taken = sum(one.taken_blocks for one in self.classes) + self.cache_takes
@@ -172,17 +190,13 @@ class Reader:
         layout = self.layout
         self.granule = 1 << self.map.granule_shift
         self.slot_bytes = 1 << self.map.slot_shift
-        names = ("free", "busy", "span", "inside", "block", "mapping", "medium", "pages")
-        self.kinds = Kinds(*(layout.offset(f"kind.{name}") for name in names))
-        self.kind_at, self.class_at = layout.offset("run.kind"), layout.offset("span.class")
-        self.span: Record = layout.record(
-            "span.owner", "span.free_countdown", "span.countdown_start", "span.used",
-            "span.carved", "span.handed", "span.popped", "span.remote", "span.class",
-            "run.granules",
-        )  # fmt: skip
-        self.run: Record = layout.record("run.base", "run.granules", "run.flags", "run.back")
-        self.handed_shift = layout.offset("span.handed_shift")
-        self.orphan, self.dropped = layout.offset("owner.orphan"), layout.offset("remote.dropped")
+        self.kinds = layout.constants("kind")
+        self.kind_at, self.class_index_at = layout.offset("run.kind"), layout.offset("span.class")
+        self.spans = Spans(layout)
+        self.run = layout.record("run.base", "run.granules", "run.flags", "run.back")
+        self.dirty, self.orphan = layout.offset("run.dirty"), layout.offset("owner.orphan")
+        self.streak = layout.record("heap.streak_span", "heap.streak_first", "heap.thread")
+        self.words = layout.record("thread.streak_next", "thread.streak_step")
         self.marks = layout.field("medium.marks")
         self.region = layout.record("medium.free_pages", "medium.dirty_free")
         self.page_bytes = 1 << layout.offset("medium.page_shift")
@@ -233,9 +247,8 @@ class Reader:
 
     def group(self, place: str, *names: str) -> tuple[int, ...]:
         """Fields of a variable."""
-        _, nbytes = self.layout.places[place]
         record = self.layout.record(*(f"{place}.{name}" for name in names))
-        return record.of(self.memory.read(self.layout.place(place), nbytes))
+        return self.memory.values(record, self.layout.place(place))
 
     def read_counts(self, census: Census) -> None:
         """What the library counts in single words."""
@@ -279,38 +292,34 @@ class Reader:
     def read_leaf(self, census: Census, leaf: Leaf) -> None:
         """The runs that begin in it."""
         kinds, step, known = leaf.data[self.kind_at :: self.slot_bytes], self.slot_bytes, self.kinds
-        others = (known.free, known.busy, known.block, known.mapping, known.pages)
+        others = {known[name] for name in ("free", "busy", "block", "mapping", "pages")}
         for index, kind in enumerate(kinds):
             if index % CHECKED_SLOTS == 0:
                 self.memory.check()
             if kind == 0:
                 continue
-            if kind == known.span:
+            if kind == known["span"]:
                 self.read_span(census, leaf.data, index * step)
-            elif kind == known.medium:
+            elif kind == known["medium"]:
                 self.read_medium(census, leaf.data, index * step)
             elif kind in others:
                 self.read_run(census, kind, leaf.data, index * step)
 
     def read_span(self, census: Census, data: bytes, at: int) -> None:
         """Counts a span, as count_span of census.c does."""
-        (owner, countdown, start, used, carved, handed, popped, remote, index,
-         granules) = self.span.of(data, at)  # fmt: skip
-        if index >= len(census.classes):
+        account = self.spans.of(data, at)
+        if account.class_index >= len(census.classes):
             return
-        one = census.classes[index]
-        window = max(0, carved - (handed >> self.handed_shift))
-        back = sum(remote >> shift & (1 << bits) - 1 for shift, bits in REMOTE_FIELDS)
+        one = census.classes[account.class_index]
         one.spans += 1
-        one.span_bytes += granules * self.granule
-        one.taken_blocks += popped - window
-        if not remote & self.dropped:
-            one.live_blocks += max(0, used + countdown + popped - start - back - window)
-        if owner == self.orphan:
-            census.orphan_span_count += 1
+        one.span_bytes += account.granules * self.granule
+        one.taken_blocks += account.taken
+        one.live_blocks += account.live
+        census.orphan_span_count += account.owner == self.orphan
 
     def read_medium(self, census: Census, data: bytes, at: int) -> None:
         """Counts a medium region as ps_medium_add_use does, and the free pages of a head."""
+        census.region_bytes += self.granule
         start = at + self.marks.offset
         for mark in data[start : start + self.marks.length]:
             if mark == 0 or mark == self.waits:
@@ -331,53 +340,62 @@ class Reader:
         """A run without blocks inside, if it begins there."""
         base, granules, flags, back = self.run.of(data, at)
         nbytes = granules * self.granule
-        if kind == self.kinds.pages:
+        if kind == self.kinds["pages"]:
             census.pages_bytes += self.granule
         elif back != 0:
             return
-        elif kind == self.kinds.block:
+        elif kind == self.kinds["block"]:
             census.run_live_count += 1
             census.run_live_bytes += nbytes
             census.blocks.append((base, nbytes))
-        elif kind == self.kinds.mapping:
+        elif kind == self.kinds["mapping"]:
             census.blocks.append((base, nbytes))
-        elif kind == self.kinds.busy:
+        elif kind == self.kinds["busy"]:
             census.busy.append((base, nbytes))
-        elif flags & 1:
-            census.cache_dirty_bytes += nbytes
         else:
-            census.cache_clean_bytes += nbytes
+            census.run_free_bytes += nbytes
+            is_dirty = bool(flags & self.dirty)
+            census.cache_dirty_bytes += nbytes * is_dirty
+            census.cache_clean_bytes += nbytes * (not is_dirty)
 
     # ---- heaps ----
 
-    def read_heaps(self, census: Census) -> None:
-        """Adds the counts of the heaps, and the blocks that they have not yet returned."""
-        layout = self.layout
-        record = layout.record(
-            "heap.next", "heap.state", "heap.remote_frees", "heap.remote_batches",
-            "heap.medium_sums", "heap.medium_frees", "heap.hard")  # fmt: skip
-        shift, live = layout.offset("medium_sums.frees_shift"), layout.offset("heap.live")
-        address = self.memory.number(layout.place("heaps"))
+    def heaps(self) -> Iterator[tuple[int, bytes]]:
+        """Yields the address and the contents of each heap, without its class caches."""
+        nbytes = heap_bytes(self.layout, has_caches=False)
+        following = self.layout.record("heap.next")
+        address = self.memory.number(self.layout.place("heaps"))
         known: set[int] = set()
         while address:
             if address in known or len(known) == HEAPS_MAX:
                 raise Failed(f"process {self.memory.pid}: its list of heaps has no end")
             known.add(address)
-            data = self.memory.read(address, HEAP_BYTES)
-            following, state, frees, batches, sums, medium_frees, hard = record.of(data)
+            data = self.memory.read(address, nbytes)
+            yield address, data
+            (address,) = following.of(data)
+
+    def read_heaps(self, census: Census) -> None:
+        """Adds the counts of the heaps, and the blocks that they have not yet returned."""
+        layout = self.layout
+        record = layout.record(
+            "heap.state", "heap.remote_frees", "heap.remote_batches",
+            "heap.medium_sums", "heap.medium_frees", "heap.hard")  # fmt: skip
+        shift, live = layout.offset("medium_sums.frees_shift"), layout.offset("heap.live")
+        mask = layout.offset("medium_sums.frees_mask")
+        for address, data in self.heaps():
+            state, frees, batches, sums, medium_frees, hard = record.of(data)
             census.heaps.append((address, heap_bytes(layout)))
             census.heap_total_count += 1
             census.heap_live_count += state == live
             census.remote_free_count += frees
             census.remote_batch_count += batches
-            census.medium_frees += medium_frees + (sums >> shift & 0xFFFF)
+            census.medium_frees += medium_frees + (sums >> shift & mask)
             self.read_bins(census, data)
             read_class_caches(self, census, address, data)
             if not census.has_calls:
                 read_hard_blocks(self, census, hard)
             self.read_streak(census, data)
-            self.read_batches(census, data)
-            address = following
+            read_batches(self, census, data)
 
     def read_bins(self, census: Census, data: bytes) -> None:
         """Counts of malloc, and the mean of the rounding."""
@@ -389,58 +407,38 @@ class Reader:
             one.rounding += min(taken, WEIGHT_LIMIT) * rounding
             one.weight += min(taken, WEIGHT_LIMIT)
 
+    def class_at(self, census: Census, leaf: Leaf, at: int) -> SizeClass | None:
+        """The size class of the span whose slot starts at `at` of a leaf."""
+        self.memory.check()
+        index = leaf.data[at + self.class_index_at]
+        is_span = leaf.data[at + self.kind_at] == self.kinds["span"]
+        return census.classes[index] if is_span and index < len(census.classes) else None
+
     def class_of(self, census: Census, slot: int) -> SizeClass | None:
         """The class of a span, by the address of its slot."""
-        self.memory.check()
         for leaf in census.leaves:
-            at = slot - leaf.slots
-            if 0 <= at < len(leaf.data) and leaf.data[at + self.kind_at] == self.kinds.span:
-                index = leaf.data[at + self.class_at]
-                return census.classes[index] if index < len(census.classes) else None
+            if 0 <= slot - leaf.slots < len(leaf.data):
+                return self.class_at(census, leaf, slot - leaf.slots)
         return None
+
+    def streak_of(self, data: bytes) -> tuple[int, int, int, int] | None:
+        """A heap's free streak: slot of the span, first block, number of blocks, step."""
+        span, first, thread = self.streak.of(data)
+        if not span or not thread:
+            return None
+        try:
+            following, step = map(signed, self.memory.values(self.words, thread))
+        except Unreadable:
+            return None  # the thread has ended, and its words with it
+        if not step or not following or (following - first) % step:
+            return None
+        return span, first, (following - first) // step, step
 
     def read_streak(self, census: Census, data: bytes) -> None:
         """The blocks of a free streak: used, as far as their span knows."""
-        span, first, thread = self.layout.record(
-            "heap.streak_span", "heap.streak_first", "heap.thread"
-        ).of(data)
-        one = self.class_of(census, span) if span and thread else None
-        if one is None:
+        span, _first, blocks, step = self.streak_of(data) or (0, 0, 0, 0)
+        one = self.class_of(census, span) if span else None
+        if one is None or abs(step) != one.block_bytes:
             return
-        record = self.layout.record("thread.streak_next", "thread.streak_step")
-        try:
-            following, step = map(signed, record.of(self.memory.read(thread, 64)))
-        except Unreadable:
-            return  # the thread has ended, and its words with it
-        if step and following and (following - first) % step == 0:
-            blocks = (following - first) // step
-            if abs(step) == one.block_bytes and 0 < blocks * one.block_bytes <= self.granule:
-                one.live_blocks -= blocks
-
-    def read_batches(self, census: Census, data: bytes) -> None:
-        """Blocks that another thread freed, on their way to their spans."""
-        layout = self.layout
-        entries, step = layout.field("heap.remote"), layout.offset("entry")
-        record = layout.record("entry.span", "entry.count")
-        for at in range(entries.offset, entries.offset + entries.length, step):
-            span, count = record.of(data, at)
-            one = self.class_of(census, span) if span and count else None
-            if one is not None:
-                one.live_blocks -= count
-        singles, counted = layout.field("heap.singles"), layout.field("heap.singles_count")
-        at = counted.offset
-        count = int.from_bytes(data[at : at + counted.length], "little")
-        for i in range(min(count, singles.length // 8)):
-            at = singles.offset + 8 * i
-            self.read_single(census, int.from_bytes(data[at : at + 8], "little"))
-
-    def read_single(self, census: Census, block: int) -> None:
-        """One block, by its address."""
-        self.memory.check()
-        for leaf in census.leaves:
-            index = (block - leaf.first) >> self.map.granule_shift
-            if 0 <= index < len(leaf.data) // self.slot_bytes:
-                one = self.class_of(census, leaf.slots + index * self.slot_bytes & MASK)
-                if one is not None:
-                    one.live_blocks -= 1
-                return
+        if 0 < blocks * one.block_bytes <= self.granule:
+            one.live_blocks -= blocks

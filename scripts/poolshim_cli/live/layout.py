@@ -31,6 +31,9 @@ SIZES = frozenset(("arena", "bin", "class", "class_cache", "class_cache_entry", 
 SHIFTS = {"granule.shift": (12, 30), "slot.shift": (4, 12), "leaf.shift": (12, 40),
           "branch.shift": (12, 47), "medium.page_shift": (8, 30)}  # fmt: skip
 SHIFT_MAX = 63
+# The numbers that libraries of version 0.3 do not name.
+OF_0_3 = {"remote.list_shift": 14, "remote.gaps_shift": 42, "remote.blocks_mask": 0x3FFF,
+          "run.dirty": 1, "medium_sums.frees_mask": 0xFFFF}  # fmt: skip
 RELEASE = re.compile(r"\.so\.(\d+(?:\.\d+)+)")
 RELEASE_PART, RELEASE_BYTES = 1 << 20, 1 << 23  # of a library's mappings that are searched
 BASE_BYTES = 4096  # no variable is in the first page of a library, where its headers are
@@ -53,7 +56,7 @@ class Layout:
         self.path = path
         self.text: str | None = None
         self.places: dict[str, tuple[int, int]] = {}
-        self.numbers: dict[str, Field] = {}
+        self.numbers = {name: Field(value, 0) for name, value in OF_0_3.items()}
 
     @property
     def release(self) -> str:
@@ -86,6 +89,17 @@ class Layout:
     def offset(self, name: str) -> int:
         """The offset of a field, or the value of a constant."""
         return self.field(name).offset
+
+    def constants(self, prefix: str) -> dict[str, int]:
+        """The constants whose names start with a prefix and a dot, by the rest of the name."""
+        parts = ((name.partition("."), one) for name, one in self.numbers.items())
+        return {name[2]: one.offset for name, one in parts
+                if name[0] == prefix and name[2] and one.length == 0}  # fmt: skip
+
+    def name_of(self, prefix: str, value: int) -> str:
+        """The name, without its prefix, of the constant with a value."""
+        found = (name for name, one in self.constants(prefix).items() if one == value)
+        return next(found, "unknown")
 
     def record(self, *names: str, base: int = 0) -> Record:
         """Fields that are read together, from `base` on."""
@@ -159,7 +173,7 @@ def check_writer(writer: control.Writer, layout: Layout) -> None:
 def find(memory: Memory) -> Layout:
     """Finds the layout of a running process."""
     pid = memory.pid
-    found = control.find_symbol(pid, SYMBOL)
+    found = memory.find_symbol(SYMBOL)
     magic, version, length, place_count, number_count, numbers = HEADER.unpack(
         memory.read(found.address, HEADER.size)
     )

@@ -118,10 +118,18 @@ class Memory:
             length = min(READ_BYTES_MAX, count - start)
             self.check(length)
             try:
-                parts.append(control.read(self.pid, address + start, length))
+                parts.append(self.fetch(address + start, length))
             except (OverflowError, control.BadAddress):
                 raise self.unreadable(address) from None
         return b"".join(parts)
+
+    def fetch(self, address: int, count: int) -> bytes:
+        """Reads at most READ_BYTES_MAX bytes; BadAddress where there is no memory."""
+        return control.read(self.pid, address, count)
+
+    def find_symbol(self, symbol: str) -> control.Place:
+        """Finds an exported symbol of the library."""
+        return control.find_symbol(self.pid, symbol)
 
     def unreadable(self, address: int) -> Unreadable:
         """Nothing is there."""
@@ -130,6 +138,10 @@ class Memory:
     def number(self, address: int, count: int = 8) -> int:
         """An unsigned number."""
         return int.from_bytes(self.read(address, count), "little")
+
+    def values(self, record: Record, address: int) -> tuple[int, ...]:
+        """The fields of the structure at an address."""
+        return record.of(self.read(address, record.nbytes))
 
     def text(self, address: int, count: int = 64) -> str:
         """A string with its terminator, of constants, up to so many bytes."""
@@ -188,7 +200,8 @@ class Record:
             offset, length = fields[i]
             layout += f"{offset - at}x{self.CODES[length]}"
             at = offset + length
-        self.unpack = struct.Struct(layout).unpack_from
+        form = struct.Struct(layout)
+        self.unpack, self.nbytes = form.unpack_from, form.size
         self.order = [order.index(i) for i in range(len(fields))]
         self.is_sorted = self.order == list(range(len(fields)))
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from .census import Census, Reader
+from .census import Census, Reader, inside
 from .memory import PAGE_BYTES, Memory, contradictions
 from .slots import Leaf
 
@@ -38,11 +38,6 @@ class Split:
 def size_of(pages: bytes) -> int:
     """Bytes of the pages that are in memory."""
     return pages.count(1) * PAGE_BYTES
-
-
-def inside(ranges: list[tuple[int, int]], address: int) -> bool:
-    """Is it in one of them?"""
-    return any(base <= address < base + nbytes for base, nbytes in ranges)
 
 
 class Residence:
@@ -96,17 +91,16 @@ class Residence:
         """All parts."""
         census, kinds = self.census, self.reader.kinds
         found = self.by_kind()
-        spans = found.get(kinds.span, 0) + found.get(kinds.inside, 0)
-        medium = found.get(kinds.medium, 0)
+        spans = found.get(kinds["span"], 0) + found.get(kinds["inside"], 0)
+        medium = found.get(kinds["medium"], 0)
         large = sum(self.range_bytes(*block) for block in census.blocks)
-        in_arenas = sum(self.range_bytes(*block) for block in census.blocks
-                        if inside(census.arenas, block[0]))  # fmt: skip
-        runs = sum(nbytes for base, nbytes in census.blocks if inside(census.arenas, base))
+        in_arenas = sum(self.range_bytes(*block) for block in census.arena_blocks)
+        runs = sum(nbytes for _, nbytes in census.arena_blocks)
         kept = sum(self.range_bytes(*one) for one in census.busy
                    if not inside(census.arenas, one[0]))  # fmt: skip
         small_live = min(census.small_live_bytes, spans)
         medium_live = min(max(0, census.run_live_bytes - runs), medium)
-        pools = found.get(kinds.pages, 0)
+        pools = found.get(kinds["pages"], 0)
         rounding = min(census.rounding_bytes, small_live)
         live = small_live + medium_live + large + pools + census.guard_live_bytes
         free = spans - small_live + max(0, census.guard_held_bytes - census.guard_live_bytes)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .layout import Layout
 from .memory import PAGE_BYTES, Memory
@@ -19,20 +20,6 @@ from .memory import PAGE_BYTES, Memory
 MASK = (1 << 64) - 1
 WORD = 8
 REACH_MAX = 1 << 24  # granules; eight times as many as the library's window has at most
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """enum ps_run_kind."""
-
-    free: int
-    busy: int
-    span: int
-    inside: int
-    block: int
-    mapping: int
-    medium: int
-    pages: int
 
 
 @dataclass(frozen=True)
@@ -74,8 +61,7 @@ class Map:
 
     def window(self) -> Window:
         """Now. It grows, downwards."""
-        data = self.memory.read(self.layout.place("window"), 64)
-        end, reach, slots_end = self.record.of(data)
+        end, reach, slots_end = self.memory.values(self.record, self.layout.place("window"))
         return Window(end, max(signed(reach), -REACH_MAX) if reach >> 63 else 0, slots_end)
 
     def read_touched(self, first: int, slots: int, count: int) -> Iterator[Leaf]:
@@ -131,3 +117,49 @@ class Map:
             for low, offset in self.words(branch, leaves.length // WORD):
                 first = (high << self.branch_shift) + (low << self.leaf_shift)
                 yield from self.read_touched(first, zero_leaf + offset & MASK, self.leaf_slots)
+
+    def find(self, leaves: list[Leaf], address: int) -> tuple[Leaf, int] | None:
+        """The leaf with the slot of an address, and the slot's offset in its data."""
+        for leaf in leaves:
+            at = (address - leaf.first) >> self.granule_shift << self.slot_shift
+            if 0 <= at < len(leaf.data):
+                return leaf, at
+        return None
+
+
+class Account(NamedTuple):
+    """The counts of a span, settled."""
+
+    owner: int
+    class_index: int
+    granules: int
+    carved: int
+    handed: int  # index of the next block to leave a window
+    taken: int  # blocks that malloc took since the bin counted
+    live: int
+
+
+class Spans:
+    """Computes the account of a span from its slot: the equation of small/span.h."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.record = layout.record(
+            "span.owner", "span.free_countdown", "span.countdown_start", "span.used",
+            "span.carved", "span.handed", "span.popped", "span.remote", "span.class",
+            "run.granules",
+        )  # fmt: skip
+        self.handed_shift = layout.offset("span.handed_shift")
+        self.remote_shifts = [layout.offset(f"remote.{name}_shift") for name in ("list", "gaps")]
+        self.remote_mask = layout.offset("remote.blocks_mask")
+        self.dropped = layout.offset("remote.dropped")
+
+    def of(self, data: bytes, at: int = 0) -> Account:
+        """The account of the span whose slot starts at `at`, as count_span of census.c."""
+        (owner, countdown, start, used, carved, handed, popped, remote, index,
+         granules) = self.record.of(data, at)  # fmt: skip
+        handed >>= self.handed_shift
+        window = max(0, carved - handed)
+        back = sum(remote >> shift & self.remote_mask for shift in self.remote_shifts)
+        live = max(0, used + countdown + popped - start - back - window)
+        return Account(owner, index, granules, carved, handed, popped - window,
+                       0 if remote & self.dropped else live)  # fmt: skip
