@@ -73,37 +73,12 @@ ROWS = (
     ("heaps", "total_count", "made so far"),
     ("heaps", "orphan_span_count", "spans without an owner"),
 )
-# Where the key is not the census's own name, or the process's.
-FIELDS = {
-    ("small_blocks", "live_count"): "small_live_count",
-    ("small_blocks", "live_bytes"): "small_live_bytes",
-    ("small_blocks", "span_count"): "small_span_count",
-    ("small_blocks", "span_bytes"): "small_span_bytes",
-    ("small_blocks", "waste_bytes"): "small_waste_bytes",
-    ("page_runs", "live_count"): "run_live_count",
-    ("page_runs", "live_bytes"): "run_live_bytes",
-    ("page_runs", "cached_bytes"): "run_cached_bytes",
-    ("large_blocks", "live_count"): "map_live_count",
-    ("large_blocks", "live_bytes"): "map_live_bytes",
-    ("large_blocks", "cached_count"): "map_cached_count",
-    ("large_blocks", "cached_bytes"): "map_cached_bytes",
-    ("guarded_blocks", "live_count"): "guard_live_count",
-    ("guarded_blocks", "live_bytes"): "guard_live_bytes",
-    ("guarded_blocks", "held_bytes"): "guard_held_bytes",
-    ("pools", "bytes"): "pages_bytes",
-    ("page_cache", "dirty_bytes"): "cache_dirty_bytes",
-    ("page_cache", "clean_bytes"): "cache_clean_bytes",
-    ("purges", "count"): "purge_count",
-    ("purges", "bytes"): "purged_bytes",
-    ("limit", "bytes"): "limit_bytes",
-    ("limit", "source"): "limit_source",
-    ("limit", "near_count"): "limit_near_count",
-    ("limit", "purged_bytes"): "limit_purged_bytes",
-    ("remote_frees", "block_count"): "remote_free_count",
-    ("remote_frees", "batch_count"): "remote_batch_count",
-    ("heaps", "live_count"): "heap_live_count",
-    ("heaps", "total_count"): "heap_total_count",
-}
+# What the census's names begin with in a section, before the key; others are its names as they are.
+PREFIXES = {"small_blocks": "small", "page_runs": "run", "large_blocks": "map",
+            "guarded_blocks": "guard", "pools": "pages", "page_cache": "cache", "purges": "purge",
+            "limit": "limit", "heaps": "heap"}  # fmt: skip
+FIELDS = {("purges", "bytes"): "purged_bytes", ("remote_frees", "block_count"): "remote_free_count",
+          ("remote_frees", "batch_count"): "remote_batch_count"}  # fmt: skip
 
 
 @dataclass
@@ -207,8 +182,9 @@ def value_of(report: Report, section: str, key: str) -> Any:
     """The value of a row; None: unknown."""
     if section == "calls" and not report.census.has_calls:
         return None
-    name = FIELDS.get((section, key), key)
-    return getattr(report, name) if hasattr(report, name) else getattr(report.census, name)
+    name = FIELDS.get((section, key), f"{PREFIXES.get(section)}_{key}")
+    owners = ((report, key), (report.census, name), (report.census, key))
+    return next(getattr(one, field) for one, field in owners if hasattr(one, field))
 
 
 def size_class(one: SizeClass) -> dict[str, int]:
