@@ -27,6 +27,7 @@ from poolshim_cli.explain.heap import Heap  # noqa: E402
 from poolshim_cli.foreign import perf_map  # noqa: E402
 from poolshim_cli.live import layout, residence, samples  # noqa: E402
 from poolshim_cli.live import memory as memories  # noqa: E402
+from poolshim_cli.live.blocks import Blocks  # noqa: E402
 from poolshim_cli.live.census import Reader  # noqa: E402
 from poolshim_cli.profile import live  # noqa: E402
 
@@ -35,7 +36,8 @@ __all__ = ["program", "spawn"]
 SEED = int(os.environ.get("FUZZ_SEED", 1))
 TURNS = int(os.environ.get("FUZZ_TURNS", 200))
 PAGE = memories.PAGE_BYTES
-READ_BYTES_MAX = 1 << 30  # of one turn, four readings
+BLOCKS = 16  # that are looked at in an arena
+READ_BYTES_MAX = 1 << 30  # of one turn, five readings
 WORDS = (0, 1, 2, 0x7F, 0xFF, 0xFFFF, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32,
          1 << 40, 1 << 47, (1 << 63) - 1, 1 << 63, (1 << 64) - 4096, (1 << 64) - 1)  # fmt: skip
 
@@ -124,7 +126,7 @@ class Image:
 def use_all_readers(pid: int) -> None:
     """Each gives up by itself."""
     with memories.Memory(pid) as memory:
-        for read in (read_census, read_samples, read_words):
+        for read in (read_census, read_samples, read_words, read_blocks):
             try:
                 with memory.reading():
                     read(memory)
@@ -141,6 +143,15 @@ def use_all_readers(pid: int) -> None:
 def read_census(memory: memories.Memory) -> None:
     reader = Reader(memory)
     residence.split(memory, reader, reader.census(), 100 << 20)
+
+
+def read_blocks(memory: memories.Memory) -> None:
+    """What the first granules of the arenas have in them."""
+    reader = Reader(memory)
+    found = Blocks(reader)
+    for base, nbytes in reader.census().arenas[:2]:
+        for address in range(base, base + min(nbytes, BLOCKS * reader.granule), reader.granule):
+            found.describe(address + 200)
 
 
 def read_samples(memory: memories.Memory) -> None:

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""Describes the memory at an address of a process or core file: a block and its state, or free.
+
+    Blocks(Reader(memory)).describe(0x7F52A0010040)  # lines
+"""
+
+from __future__ import annotations
+
+from .census import Reader
+from .memory import contradictions
+from .samples import Samples, Stack
+from .slots import Leaf, Spans
+
+KIB = 1024
+OTHER_USES = {
+    "pages": "pages of a pool of the program",
+    "guard": "the pool of guarded samples",
+    "zero": "a block of size 0",
+    "busy": "memory between two uses",
+}
+HEAP_STATES = {
+    "live": "of a thread",
+    "parked": "of an ended thread",
+    "shared": "of calls without a thread",
+    "dead": "of a thread before a fork",
+    "held": "taken from its thread",
+    "idle": "taken from its thread",
+}
+
+
+class Slot:
+    """The slot of a granule; its fields by the names of the layout."""
+
+    def __init__(self, reader: Reader, leaf: Leaf, at: int) -> None:
+        self.layout = reader.layout
+        self.address, self.data = leaf.slots + at, leaf.data[at : at + reader.slot_bytes]
+        self.granule = leaf.first + at // reader.slot_bytes * reader.granule
+        self.kind = self.layout.name_of("kind", self["run.kind"])
+        self.nbytes = self["run.granules"] * reader.granule
+
+    def __getitem__(self, name: str) -> int:
+        return self.layout.record(name).of(self.data)[0]
+
+    def has(self, address: int) -> bool:
+        """True if the run of the slot has an address."""
+        return self["run.base"] <= address < self["run.base"] + self.nbytes
+
+
+def inside(address: int, block: int) -> str:
+    """The offset of an address in a block, in words; "" at its start."""
+    return f", {address - block} bytes inside" if address != block else ""
+
+
+class Blocks:
+    """Describes addresses of one process by its slots at one moment."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader, self.memory, self.layout = reader, reader.memory, reader.layout
+        self.leaves = sorted(reader.map.leaves(), key=lambda leaf: leaf.first)
+        self.spans = Spans(self.layout)
+
+    def thread_name(self, pointer: int) -> str:
+        """The name of a running thread, by its thread pointer."""
+        return f"a thread at {pointer:#x}"
+
+    def site_name(self, site: int) -> str:
+        """The function of a call site; "" if unknown."""
+        return ""
+
+    def describe(self, address: int) -> list[str]:
+        """Lines with the block, its span, and the stack that allocated it, if it was sampled."""
+        with contradictions(self.memory.pid):
+            return self.place_of(address) + self.sample_of(address)
+
+    def slot(self, address: int) -> Slot | None:
+        """The slot of an address; None if it was never touched."""
+        found = self.reader.map.find(self.leaves, address)
+        return Slot(self.reader, *found) if found else None
+
+    def run_below(self, address: int) -> Slot | None:
+        """The nearest used slot at or below an address: the first slot alone may name a run."""
+        for leaf in reversed(self.leaves):
+            count = max(0, (address - leaf.first) // self.reader.granule + 1)
+            kinds = leaf.data[self.reader.kind_at :: self.reader.slot_bytes][:count].rstrip(b"\0")
+            if kinds:
+                return Slot(self.reader, leaf, (len(kinds) - 1) * self.reader.slot_bytes)
+        return None
+
+    def place_of(self, address: int) -> list[str]:
+        """Lines with the block, or the kind of free memory, at an address."""
+        slot = self.slot(address)
+        if slot is None or slot.kind == "none":
+            slot = self.run_below(address)
+            if slot is None or not slot.has(address):
+                return ["not of the heap"]
+        if slot.kind == "medium":
+            return [self.medium(address)]
+        if slot.kind in OTHER_USES:
+            return [OTHER_USES[slot.kind]]
+        head = self.slot(slot.granule - slot["run.back"] * self.reader.granule)
+        if head is None or not head.has(address):
+            return ["not of the heap"]
+        base = head["run.base"]
+        if head.kind == "span":
+            return self.small(head, address)
+        if head.kind == "free":
+            return [f"free run {base:#x}, {head.nbytes // KIB} KiB"]
+        what = "in a mapping of its own" if head.kind == "mapping" else "a run"
+        return [f"live large block {base:#x}, {head['large.bytes']} bytes, {what}"
+                f"{inside(address, base)}"]  # fmt: skip
+
+    # ---- small blocks ----
+
+    def small(self, span: Slot, address: int) -> list[str]:
+        """Lines with a block of a span, and the span."""
+        base, size = span["run.base"], span["span.block_bytes"]
+        index = (address - base) // size
+        block = base + index * size
+        capacity = span["span.limit"] - span["span.first"]
+        live = self.spans.of(span.data).live
+        return [
+            f"{self.state(span, index, block)} small block {block:#x}, {size} bytes"
+            f"{inside(address, block)}",
+            f"span {base:#x}, {span.nbytes // KIB} KiB, {live} of {capacity} blocks live, "
+            f"{self.owner(span['span.owner'])}",
+        ]
+
+    def state(self, span: Slot, index: int, block: int) -> str:
+        """The state of a block of a span: the first word of a cached or listed one shows that."""
+        account = self.spans.of(span.data)
+        if not span["span.first"] <= index < span["span.limit"]:
+            return "no block"
+        if index >= account.carved:
+            return "free (fresh)"
+        if index >= account.handed:
+            return "free (fresh, in a window)"
+        word, salt = self.memory.number(block), self.memory.number(self.layout.place("mark_salt"))
+        is_listed = (word ^ span["span.salt"] ^ block) < self.reader.granule
+        is_free = is_listed or word ^ salt == block
+        is_free = is_free or self.in_gap(span, index) or self.in_streak(span, block)
+        return "free" if is_free else "live"
+
+    def in_gap(self, span: Slot, index: int) -> bool:
+        """True if a block is in a gap, a range of free blocks."""
+        at, record = span["span.gap_head"], self.layout.record("gap.next", "gap.blocks")
+        for _ in range(span["span.limit"]):
+            if at == 0:
+                break
+            gap = span["run.base"] + (at - 1) * span["span.block_bytes"]
+            following, blocks = self.memory.values(record, gap)
+            if at - 1 <= index < at - 1 + blocks:
+                return True
+            at = following
+        return False
+
+    def in_streak(self, span: Slot, block: int) -> bool:
+        """True if a block is in the free streak of a thread."""
+        for _, data in self.reader.heaps():
+            slot, first, blocks, step = self.reader.streak_of(data) or (0, 0, 0, 1)
+            if slot == span.address and 0 <= (block - first) // step < blocks:
+                return True
+        return False
+
+    def owner(self, key: int) -> str:
+        """The owner of a span in words, by its key."""
+        layout = self.layout
+        record = layout.record("heap.state", "heap.thread_pointer")
+        for heap, data in self.reader.heaps():
+            if heap == key & ~layout.offset("owner.mask"):
+                state, pointer = record.of(data)
+                name = layout.name_of("heap", state)
+                name = f"of {self.thread_name(pointer)}" if name == "live" else HEAP_STATES[name]
+                return f"{name}, heap {heap:#x}"
+        is_orphan = key == self.reader.orphan
+        return "an orphan: its thread has ended, or its heap has enough" if is_orphan else (
+            "no thread's")  # fmt: skip
+
+    # ---- others ----
+
+    def medium(self, address: int) -> str:
+        """A block of a medium region: the mark of the page where it starts has its length."""
+        marks, waits, size = self.reader.marks, self.reader.waits, self.reader.page_bytes
+        for at in range(address // size * size, address - waits * size, -size):
+            self.memory.check()
+            slot = self.slot(at)
+            if slot is None or slot.kind != "medium":
+                break
+            mark = slot.data[marks.offset + at // size % marks.length]
+            if mark == waits:
+                return f"sampled medium block {at:#x}{inside(address, at)}"
+            nbytes = mark % waits * size
+            if mark and address < at + nbytes:
+                state = "free (kept by a thread)" if mark > waits else "live"
+                return f"{state} medium block {at:#x}, {nbytes} bytes{inside(address, at)}"
+            if mark:
+                break
+        return "free pages of a medium region"
+
+    def sample_of(self, address: int) -> list[str]:
+        """Lines with a sampled block and the stack that allocated it."""
+        table = Samples(self.memory, self.layout).read()
+        for one in table.live:
+            if one.block <= address < one.block + one.nbytes:
+                sites = table.stacks.get(one.stack, Stack()).sites
+                where = ", allocated at" if sites else ", without a stack"
+                return [f"sampled: block {one.block:#x}, {one.nbytes} bytes{where}",
+                        *(f"  {site:#x} {self.site_name(site)}" for site in sites)]  # fmt: skip
+        return []
