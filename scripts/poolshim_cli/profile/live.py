@@ -26,7 +26,7 @@ from ..explain import mappings
 from ..foreign import files
 from ..foreign.perf_map import PerfMap
 from ..live import layout as layouts
-from ..live import report
+from ..live import report, slots
 from ..live.memory import PAGE_BYTES, Memory, Unreadable, contradictions
 from ..live.samples import Samples, Snapshot, Stack
 
@@ -37,7 +37,6 @@ TYPES = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects",
          ("inuse_space", "bytes"), ("pinned_space", "bytes")]  # fmt: skip
 LOST = "[stacks beyond POOLSHIM_PROFILE_MAX]"
 NO_STACK = "[no stack]"
-SLOT_BYTES = 128
 CLASSES_MAX = 256
 
 
@@ -152,11 +151,8 @@ class Spans:
         layout, self.memory = target.layout, target.memory
         self.kind = layout.offset("kind.span")
         self.granule = 1 << layout.offset("granule.shift")
-        self.handed_shift = layout.offset("span.handed_shift")
-        self.record = layout.record(
-            "run.kind", "span.used", "span.free_countdown", "span.countdown_start", "span.popped",
-            "span.remote", "span.class", "span.carved", "span.handed",
-        )  # fmt: skip
+        self.kind_at, self.accounts = layout.offset("run.kind"), slots.Spans(layout)
+        self.slot_bytes = 1 << layout.offset("slot.shift")
         size, block = layout.offset("class"), layout.record("class.block_bytes")
         count = min(target.number("class_count"), CLASSES_MAX)
         data = self.memory.read(layout.place("classes"), size * count)
@@ -166,15 +162,14 @@ class Spans:
     def read(self, slot: int) -> tuple[int, int, int]:
         """Block size, live blocks, free blocks; 0 where it is no span any more."""
         try:
-            data = self.memory.read(slot, SLOT_BYTES)
+            data = self.memory.read(slot, self.slot_bytes)
         except Unreadable:
             return 0, 0, 0
-        kind, used, left, armed, popped, remote, index, carved, handed = self.record.of(data)
-        if kind != self.kind or index >= len(self.classes):
+        account = self.accounts.of(data)
+        if data[self.kind_at] != self.kind or account.class_index >= len(self.classes):
             return 0, 0, 0
-        back = (remote >> 14 & 0x3FFF) + (remote >> 42 & 0x3FFF)
-        live = used + left + popped - armed - back - max(0, carved - (handed >> self.handed_shift))
-        return self.classes[index], max(0, live), max(0, carved - live)
+        free = max(0, account.carved - account.live)
+        return self.classes[account.class_index], account.live, free
 
     def share(self, slot: int, nbytes: int) -> float:
         """Free bytes for each block of the span, with one more; where it is gone, of a granule."""
