@@ -27,7 +27,6 @@ from ..live.samples import Sample, Samples, Snapshot, Stack
 from ..live.slots import Leaf, Map, Spans
 
 HEAPS_MAX = 1 << 16
-REGION_GRANULES = 16
 SCALED_SAMPLES = 8  # of a class; with fewer its spans say little of them
 SIZE_STEP = 16  # of sizes in a table of classes
 LENGTH_MAX = 1 << 24  # granules of a run: 1 TiB
@@ -110,6 +109,9 @@ class Heap:
         self.window = self.map.window()
         self.run = layout.record("run.kind", "run.granules", "run.flags", "run.back")
         self.dirty, self.spans = layout.offset("run.dirty"), Spans(layout)
+        self.free = layout.field("medium.free")  # a bit for each page of a region
+        self.region_granules = (self.free.length * 8 << layout.offset("medium.page_shift")) // (
+            self.granule)  # fmt: skip
         self.samples = Samples(self.memory, layout)
         self.classes: list[int] = []
         self.before: Snapshot | None = None  # a reader's samples before the watch
@@ -200,7 +202,7 @@ class Heap:
             kind, length, flags, back = self.run.of(leaf.data, at * self.slot)
             start = leaf.first + at * self.granule
             if kind == kinds["medium"] and back == 0:
-                length = min(REGION_GRANULES, granules - at)
+                length = min(self.region_granules, granules - at)
             elif kind not in self.headed:
                 length = 1
             length = max(1, min(length, LENGTH_MAX))
@@ -256,8 +258,8 @@ class Heap:
         """Pages of medium blocks: live, free, or waiting in the cache of a thread; not those of
         granules that spans have borrowed."""
         layout = self.layout
-        start = at * self.slot + layout.offset("medium.free")
-        free = int.from_bytes(slots[start : start + 32], "little")
+        start = at * self.slot + self.free.offset
+        free = int.from_bytes(slots[start : start + self.free.length], "little")
         page_shift, waits = layout.offset("medium.page_shift"), layout.offset("medium.waits")
         marks_at, per_granule = layout.offset("medium.marks"), self.granule >> page_shift
         waiting = lent = 0
