@@ -2,7 +2,7 @@
 """Pictures of the site that are no files: of a Graphviz source, and of a result's curves.
 
 For site_pages.py. A document has a link to the source on a line of its own, with the title as its
-text; on the site the picture stands there. Without dot the link to its source stays.
+text; the site shows the picture there. Without dot the link to its source stays.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"^\[([^\]\n]+)\]\(([^)\s]+\.(?:dot|json))\)$", re.MULTILINE)
 RESULTS = "bench/results/"
 
-# Colours of the Graphviz sources, and what stands for them on a dark page.
+# Colours of the Graphviz sources, and their substitutes on a dark page.
 DARK = {
     "#ffffff": "#1c2128",
     "#dbe9f8": "#1f3a57",

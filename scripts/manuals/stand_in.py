@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stands in for packages that a command imports, while its parser is read.
+"""Replaces packages that a command imports, while its parser is read.
 
     with stand_in.packages():
         module = importlib.import_module("poolshim_cli.compare.command")
@@ -104,14 +104,14 @@ class Replacing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def taken_out() -> dict[str, ModuleType]:
-    """Takes the modules out that differ with and without the stand-ins."""
+    """Takes the modules out that differ with and without the substitutes."""
     names = [name for name in sys.modules if name.partition(".")[0] in FORGOTTEN]
     return {name: sys.modules.pop(name) for name in names}
 
 
 @contextlib.contextmanager
 def packages() -> Iterator[None]:
-    """Imports inside see the stand-ins; those before and after do not."""
+    """Imports inside see the substitutes; those before and after do not."""
     before = taken_out()
     finder = Replacing()
     sys.meta_path.insert(0, finder)
