@@ -30,7 +30,7 @@ class PoolshimConan(ConanFile):  # type: ignore[misc]
     default_options = {"shared": False, "shim": True}  # noqa: RUF012
     exports_sources = (
         "CMakeLists.txt", "LICENSE", "*.md", "cmake/*", "docs/*", "pools/*", "shim/*",
-        "scripts/CMakeLists.txt", "scripts/native/*", "scripts/gdb/*",
+        "scripts/CMakeLists.txt", "scripts/native/*",
     )  # fmt: skip
 
     def set_version(self) -> None:

@@ -47,8 +47,9 @@ if(POOLSHIM_BUILD_MANUALS)
     include(cmake/manuals.cmake)
 endif()
 
-# gdb loads it with the library, by its name, from its own folder of such files.
-if(TARGET poolshim)
+# gdb loads it with the library, by its name, from its own folder of such files. It imports the
+# modules of the command.
+if(TARGET poolshim AND TARGET poolshim-launcher)
     install(FILES ${PROJECT_SOURCE_DIR}/scripts/gdb/poolshim_gdb.py
         RENAME libpoolshim.so.${PROJECT_VERSION}-gdb.py
         DESTINATION ${CMAKE_INSTALL_DATADIR}/gdb/auto-load${CMAKE_INSTALL_FULL_LIBDIR})
