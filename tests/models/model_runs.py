@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds and runs the models of lock-free parts: pools/**/models/*.c and tests/models/litmus.c.
+"""Builds and runs the models of lock-free parts: what has a .model beside it, and litmus.c.
 
 <name>.model beside a model says what it is made of, one thing a line:
 
@@ -82,7 +82,8 @@ def read_model(path: Path) -> Model:
 
 @lru_cache(maxsize=1)
 def models() -> list[Model]:
-    paths = sorted((ROOT / "pools").glob("**/models/*.c"))
+    plans = [*EXPLORER.glob("*.model"), *(ROOT / "pools").glob("**/models/*.model")]
+    paths = sorted(plan.with_suffix(".c") for plan in plans)
     return [read_model(path) for path in [EXPLORER / "litmus.c", *paths]]
 
 

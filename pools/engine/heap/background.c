@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See background.h. Model: models/background.c.
+ * See background.h. Model: tests/models/background.c.
  */
 #include "pools/engine/heap/background.h"
 
