@@ -44,9 +44,9 @@ static void hand_gap(size_t first, size_t blocks) {
 
 static void use_runs(void) {
     for (size_t head = span->gap_head; head != 0;) {
-        struct ps_gap *run = (struct ps_gap *)ps_span_block(span, head - 1);
-        size_t next = run->next;
-        explore_use(run, run->blocks * (size_t)WORLD_BLOCK_BYTES);
+        struct ps_gap *gap = (struct ps_gap *)ps_span_block(span, head - 1);
+        size_t next = gap->next;
+        explore_use(gap, gap->blocks * (size_t)WORLD_BLOCK_BYTES);
         head = next;
     }
 }

@@ -218,11 +218,11 @@ void world_check_all_free(struct ps_span *span) {
         found(span, &seen, ps_span_index(span, block));
     }
     for (size_t head = span->gap_head; head != 0;) {
-        struct ps_gap *run = (struct ps_gap *)ps_span_block(span, head - 1);
-        for (size_t i = 0; i < run->blocks; i++) {
+        struct ps_gap *gap = (struct ps_gap *)ps_span_block(span, head - 1);
+        for (size_t i = 0; i < gap->blocks; i++) {
             found(span, &seen, head - 1 + i);
         }
-        head = run->next;
+        head = gap->next;
     }
     for (size_t index = span->carved; index < span->limit; index++) {
         found(span, &seen, index);

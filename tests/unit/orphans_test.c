@@ -350,7 +350,7 @@ FRESH_TEST(salvage_keeps_returned_blocks_only) {
     ps_span_check(owned);
     CHECK_EQ(owned->stash_count, 50);
     CHECK_EQ(owned->used, ps_span_capacity(owned) - 50);
-    CHECK_EQ(owned->free_count + owned->run_blocks, 0);
+    CHECK_EQ(owned->free_count + owned->gap_blocks, 0);
     CHECK(!ps_orphans_salvage(owned, DEAD_KEY));
 }
 

@@ -74,16 +74,16 @@ static inline void owner_take_virgin(size_t blocks) {
 
 static inline void owner_take_gap(void) {
     size_t index = (size_t)owned->gap_head - 1;
-    const struct ps_gap run = *(struct ps_gap *)ps_span_block(owned, index);
-    owned->gap_head = run.next;
-    owned->run_blocks = (uint16_t)(owned->run_blocks - run.blocks);
-    for (size_t i = 0; i < run.blocks; i++) {
+    const struct ps_gap gap = *(struct ps_gap *)ps_span_block(owned, index);
+    owned->gap_head = gap.next;
+    owned->gap_blocks = (uint16_t)(owned->gap_blocks - gap.blocks);
+    for (size_t i = 0; i < gap.blocks; i++) {
         owner_note_out(index + i);
     }
-    owner_book(run.blocks);
+    owner_book(gap.blocks);
 }
 
-/* What a refill does: the first of list, stash, run and virgin blocks; false when all are out. */
+/* What a refill does: the first of list, stash, gap and fresh blocks; false when all are out. */
 __attribute__((unused)) static bool owner_take(size_t virgin_blocks) {
     ps_span_settle(owned);
     size_t count = 0;
@@ -131,17 +131,17 @@ __attribute__((unused)) static void owner_check(void) {
     CHECK_EQ(owned->used, out_count);
     CHECK_EQ(owner_count_list(owned->free, is_seen), owned->free_count);
     CHECK_EQ(owner_count_list(owned->stash, is_seen), owned->stash_count);
-    size_t run_blocks = 0;
-    for (size_t head = owned->gap_head; head != 0 && run_blocks <= OWNER_BLOCKS_LIMIT;) {
-        const struct ps_gap *run = (struct ps_gap *)ps_span_block(owned, head - 1);
-        for (size_t i = 0; i < run->blocks; i++) {
+    size_t gap_blocks = 0;
+    for (size_t head = owned->gap_head; head != 0 && gap_blocks <= OWNER_BLOCKS_LIMIT;) {
+        const struct ps_gap *gap = (struct ps_gap *)ps_span_block(owned, head - 1);
+        for (size_t i = 0; i < gap->blocks; i++) {
             CHECK(!is_seen[head - 1 + i] && !is_out[head - 1 + i]);
             is_seen[head - 1 + i] = true;
         }
-        run_blocks += run->blocks;
-        head = run->next;
+        gap_blocks += gap->blocks;
+        head = gap->next;
     }
-    CHECK_EQ(run_blocks, owned->run_blocks);
+    CHECK_EQ(gap_blocks, owned->gap_blocks);
     for (size_t i = owned->first; i < owned->limit; i++) {
         bool is_virgin = i >= owned->carved;
         CHECK_EQ(is_seen[i] + is_out[i] + is_virgin, 1);

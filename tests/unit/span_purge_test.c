@@ -174,7 +174,7 @@ FRESH_TEST(pages_that_the_system_keeps_stay_in_the_list) {
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_PURGE));
     write_live();
     CHECK_EQ(ps_span_purge(owned), 0);
-    CHECK_EQ(owned->run_blocks, 0);
+    CHECK_EQ(owned->gap_blocks, 0);
     owner_check();
     check_live();
     take_all();

@@ -180,7 +180,7 @@ FRESH_TEST(a_streak_may_be_of_blocks_popped_since_the_last_settling) {
     THEN("the account is right");
     CHECK_EQ(span->used, 0);
     CHECK_EQ(span->free_count, 20);
-    CHECK_EQ(span->run_blocks, 0);
+    CHECK_EQ(span->gap_blocks, 0);
 }
 
 FRESH_TEST(without_memory_there_is_no_span) {

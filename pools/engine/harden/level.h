@@ -19,7 +19,7 @@ bool ps_level_1_start(const struct ps_config *config);
 bool ps_level_1_may_open_streak(const struct ps_span *span, const char *newest, ptrdiff_t step);
 void ps_level_1_return_streak(struct ps_heap *heap, struct ps_span *span, char *lowest,
                               size_t blocks);
-void ps_level_1_release_streak(struct ps_run *run);
+void ps_level_1_release_run(struct ps_run *run);
 
 /* For all hardened modes. */
 void *ps_level_1_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);

@@ -213,7 +213,7 @@ void *ps_level_1_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) 
     return bytes == 0 && !is_class ? ps_zero_alloc() : ps_guard_refill(heap, bin, bytes);
 }
 
-void ps_level_1_release_streak(struct ps_run *run) {
+void ps_level_1_release_run(struct ps_run *run) {
     ps_large_make_zero(run->base, ps_large_usable(ps_slot_of_run(run), run->base));
     ps_hard_large_hold(run);
 }

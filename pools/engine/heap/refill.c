@@ -61,21 +61,21 @@ static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index,
  * used, and a block that has been freed a second time since is detected. */
 static void link_from_gap(struct ps_span *span) {
     size_t index = (size_t)span->gap_head - 1;
-    const struct ps_gap run = *ps_span_gap(span, span->gap_head);
-    if (PS_UNLIKELY(run.blocks > span->run_blocks)) {
+    const struct ps_gap gap = *ps_span_gap(span, span->gap_head);
+    if (PS_UNLIKELY(gap.blocks > span->gap_blocks)) {
         ps_span_corrupt(span, PS_SPAN_BAD_GAP);
     }
     size_t most = ps_min(LINKED_AT_ONCE, ps_max(LINKED_BYTES / span->block_bytes, 1));
-    size_t blocks = ps_min(ps_min(run.blocks, most), ps_refill_window_blocks);
-    if (run.blocks > blocks) {
+    size_t blocks = ps_min(ps_min(gap.blocks, most), ps_refill_window_blocks);
+    if (gap.blocks > blocks) {
         struct ps_gap *rest = (struct ps_gap *)ps_span_block(span, index + blocks);
-        rest->next = run.next;
-        rest->blocks = (uint16_t)(run.blocks - blocks);
+        rest->next = gap.next;
+        rest->blocks = (uint16_t)(gap.blocks - blocks);
         span->gap_head = (uint16_t)(index + blocks + 1);
     } else {
-        span->gap_head = run.next;
+        span->gap_head = gap.next;
     }
-    span->run_blocks = (uint16_t)(span->run_blocks - blocks);
+    span->gap_blocks = (uint16_t)(span->gap_blocks - blocks);
     ps_span_link_blocks(span, ps_span_block(span, index), blocks);
     span->free = ps_span_block(span, index);
     span->free_count = (uint16_t)blocks;

@@ -275,9 +275,9 @@ void *ps_record_zalloc(struct ps_heap *heap, size_t bytes) {
     struct ps_bin *bin = &heap->bins[class_index];
     struct ps_span *source = heap->current[class_index];
     if (bin->is_zero && ps_link_is_end(source->free) && bin->cur != bin->end) {
-        void *virgin = ps_bin_move(bin, source);
-        note(heap->tally, virgin, bytes, class_index);
-        return virgin;
+        void *fresh = ps_bin_move(bin, source);
+        note(heap->tally, fresh, bytes, class_index);
+        return fresh;
     }
     void *block = ps_record_alloc(heap, bytes);
     return block != NULL ? ps_bytes_zero_block(block, bytes) : NULL;

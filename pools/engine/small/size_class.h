@@ -23,7 +23,7 @@
 
 struct ps_size_class {
     uint32_t block_bytes;   /* size of every block */
-    uint32_t window_blocks; /* blocks of a span's first window of virgin memory */
+    uint32_t window_blocks; /* blocks of a span's first window of fresh memory */
     uint32_t factor;        /* see ps_span_scaled of span.h */
     uint16_t granules;      /* length of a span */
     uint16_t first; /* index of the first block used: 0, or 1 in a class with free streaks */

@@ -24,7 +24,7 @@ PS_COLD void ps_span_corrupt(const struct ps_span *span, const char *what) {
 
 void ps_span_check(const struct ps_span *span) {
     if (span->free_countdown == span->countdown_start && span->popped == 0) {
-        PS_CHECK((size_t)span->used + span->free_count + span->stash_count + span->run_blocks +
+        PS_CHECK((size_t)span->used + span->free_count + span->stash_count + span->gap_blocks +
                      (size_t)(span->limit - span->carved) ==
                  ps_span_capacity(span));
     }
@@ -138,7 +138,7 @@ void ps_span_reset(struct ps_span *span) {
     span->free_count = 0;
     span->stash_count = 0;
     span->gap_head = 0;
-    span->run_blocks = 0;
+    span->gap_blocks = 0;
     ps_store_relaxed(&span->carved, span->first); /* relaxed: a snapshot for the census */
     span->window_blocks = (uint16_t)ps_size_classes[span->class_index].window_blocks;
     span->is_zero = false;
@@ -234,20 +234,20 @@ void ps_span_return_blocks(struct ps_span *span, char *lowest, size_t blocks) {
         ps_span_give_list(span, lowest, lowest + (blocks - 1) * span->block_bytes, blocks);
         return;
     }
-    struct ps_gap *run = (struct ps_gap *)lowest;
-    run->next = span->gap_head;
-    run->blocks = (uint16_t)blocks;
+    struct ps_gap *gap = (struct ps_gap *)lowest;
+    gap->next = span->gap_head;
+    gap->blocks = (uint16_t)blocks;
     span->gap_head = (uint16_t)(ps_span_index(span, lowest) + 1);
-    span->run_blocks = (uint16_t)(span->run_blocks + blocks);
+    span->gap_blocks = (uint16_t)(span->gap_blocks + blocks);
     set_used(span, span->used - blocks);
     ps_span_settle(span);
 }
 
 struct ps_gap *ps_span_gap(const struct ps_span *span, size_t head) {
     size_t index = head - 1;
-    struct ps_gap *run = (struct ps_gap *)ps_span_block(span, index);
-    if (PS_UNLIKELY(index < span->first || run->blocks == 0 || index + run->blocks > span->limit)) {
+    struct ps_gap *gap = (struct ps_gap *)ps_span_block(span, index);
+    if (PS_UNLIKELY(index < span->first || gap->blocks == 0 || index + gap->blocks > span->limit)) {
         ps_span_corrupt(span, PS_SPAN_BAD_GAP);
     }
-    return run;
+    return gap;
 }

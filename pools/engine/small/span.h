@@ -2,7 +2,7 @@
 /*
  * Spans: runs cut into equal blocks, and the account that gives the state of each block.
  *
- *   used + free_count + stash_count + run_blocks + (limit - carved) == limit - first
+ *   used + free_count + stash_count + gap_blocks + (limit - carved) == limit - first
  *
  * is true whenever the account is settled (free_countdown == countdown_start, popped == 0). `used`
  * counts the blocks that left the span: in the bin's window, allocated, on x_remote, or in an open
@@ -60,13 +60,13 @@ struct ps_span {
     uint32_t handed;      /* 44 scaled index of the next block to leave a window: as above */
     uint16_t free_count;  /* 48 blocks on free, as of the last settling */
     uint16_t stash_count; /* 50 blocks on stash */
-    uint16_t gap_head;    /* 52 index + 1 of the first free run, 0: none */
-    uint16_t run_blocks;  /* 54 blocks in all free runs */
+    uint16_t gap_head;    /* 52 index + 1 of the first gap, 0: none */
+    uint16_t gap_blocks;  /* 54 blocks in all gaps */
     uint16_t probe_interval; /* 56 frees between two probes for a streak */
     uint8_t place;           /* 58 enum ps_span_place */
-    uint8_t is_zero;         /* 59 virgin blocks read as zero */
+    uint8_t is_zero;         /* 59 fresh blocks read as zero */
     uint16_t popped;         /* 60 blocks that malloc took since settling */
-    uint16_t window_blocks;  /* 62 blocks of the next window of virgin ones */
+    uint16_t window_blocks;  /* 62 blocks of the next window of fresh ones */
 
     /* line 1: x_ fields are written by any thread; the rest is constant while the span lives. */
     uint64_t x_remote;             /*  64 see span_remote.h */

@@ -78,7 +78,7 @@ static void mark_gaps(struct map *map, const struct ps_span *span) {
     for (size_t head = span->gap_head; head != 0;) { /* ends: by the total at the latest */
         const struct ps_gap *gap = ps_span_gap(span, head);
         blocks += gap->blocks;
-        if (PS_UNLIKELY(blocks > span->run_blocks)) {
+        if (PS_UNLIKELY(blocks > span->gap_blocks)) {
             ps_span_corrupt(span, PS_SPAN_BAD_GAP);
         }
         for (size_t i = 0; i < gap->blocks; i++) {
@@ -187,7 +187,7 @@ static void make_gap(struct plan *plan, struct ps_span *span, const struct hole 
     gap->next = span->gap_head;
     gap->blocks = hole->blocks;
     span->gap_head = (uint16_t)(hole->first + 1);
-    span->run_blocks = (uint16_t)(span->run_blocks + hole->blocks);
+    span->gap_blocks = (uint16_t)(span->gap_blocks + hole->blocks);
 }
 
 static void link_rest(const struct map *map, struct ps_span *span) {
@@ -223,7 +223,7 @@ size_t ps_span_purge(struct ps_span *span) {
         return 0;
     }
     span->gap_head = 0;
-    span->run_blocks = 0;
+    span->gap_blocks = 0;
     size_t purged = 0;
     for (size_t i = plan.count; i-- > 0;) { /* the lowest gap is granted first */
         const struct hole *hole = &plan.holes[i];

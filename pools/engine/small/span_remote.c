@@ -79,11 +79,11 @@ unsigned ps_span_hand_one(struct ps_span *span, void *block) {
 unsigned ps_span_transfer_blocks(struct ps_span *span, char *lowest, size_t blocks) {
     size_t index = ps_span_index(span, lowest);
     size_t capacity = ps_span_capacity(span);
-    struct ps_gap *run = (struct ps_gap *)lowest;
-    run->blocks = (uint16_t)blocks;
+    struct ps_gap *gap = (struct ps_gap *)lowest;
+    gap->blocks = (uint16_t)blocks;
     for (;;) {
         uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap validates it */
-        run->next = (uint16_t)field(word, GAP_HEAD_SHIFT);
+        gap->next = (uint16_t)field(word, GAP_HEAD_SHIFT);
         uint64_t wanted = with_notice(span, with_batch(word, GAP_HEAD_SHIFT, index, blocks));
         check_total(span, wanted);
         /* release: as in ps_span_hand_list. */
@@ -119,7 +119,7 @@ static void collect_gaps(struct ps_span *span, size_t head, size_t blocks) {
     }
     last->next = span->gap_head;
     span->gap_head = (uint16_t)head;
-    span->run_blocks = (uint16_t)(span->run_blocks + blocks);
+    span->gap_blocks = (uint16_t)(span->gap_blocks + blocks);
 }
 
 /* Handles a stash that is still in use: nothing can be collected then, but if all blocks that are
