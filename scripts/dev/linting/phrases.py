@@ -40,7 +40,7 @@ NOT_YET: dict[str, dict[str, float]] = {
 
 FOLDERS = ("pools", "shim", "tests", "bench", "scripts", "docs")
 REST = "root"  # what lies elsewhere
-LEFT_OUT = ("docs/man/", "CHANGELOG.md")  # made of other texts; history
+LEFT_OUT = ("CHANGELOG.md",)  # history
 C_SUFFIXES = (".c", ".h", ".cpp", ".hpp", ".def", ".rs")
 C_COMMENT = re.compile(r"/\*.*?\*/|(?://[^\n]*\n[ \t]*)+", re.DOTALL)
 PYTHON_TEXT = re.compile(r'"""(.*?)"""|#([^\n]*)', re.DOTALL)
