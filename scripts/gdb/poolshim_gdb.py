@@ -29,6 +29,7 @@ from poolshim_cli.live.census import Census, Reader  # noqa: E402
 from poolshim_cli.live.memory import Memory  # noqa: E402
 
 MASK = (1 << 64) - 1  # makes an address of gdb's signed numbers
+THREAD_POINTERS = {"i386": "$fs_base", "aarch64": "$tpidr", "riscv": "$tp"}  # by processor
 
 
 class Selected(Memory):
@@ -66,8 +67,10 @@ class Named(Blocks):
     def thread_name(self, pointer: int) -> str:
         """The thread with a thread pointer."""
         inferior, selected = gdb.selected_inferior(), gdb.selected_thread()
-        register = {"aarch64": "$tpidr"}.get(inferior.architecture().name(), "$fs_base")
         found = super().thread_name(pointer)
+        processor = inferior.architecture().name().split(":")[0]
+        if (register := THREAD_POINTERS.get(processor)) is None:
+            raise gdb.GdbError(f"poolshim: {processor}: no row in THREAD_POINTERS")
         for thread in inferior.threads():
             try:
                 thread.switch()

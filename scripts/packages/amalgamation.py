@@ -20,9 +20,12 @@ from .staging import Release
 
 HEADER, SOURCE, CXX_HEADER = "poolshim-pools.h", "poolshim-pools.c", "poolshim-pools.hpp"
 NAMES = (HEADER, SOURCE, CXX_HEADER)
+ARCH = Path("pools/engine/arch")  # arch.h, and a folder of parts for each processor
 LAYERS = ("engine/base", "engine/os", "engine/page", "common", "pages")  # then the families
 OTHERS_HEADERS = {"poolshim.h"}  # of libpoolshim.so
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"]+)[>\"].*$")
+ARCH_PART = re.compile(r"^#include PS_ARCH_PART\((.+)\)$")
+ARCH_CHOICE = re.compile(r"^#(?:el)?if (.+)\n#define PS_ARCH (\w+)$", re.MULTILINE)
 CONDITION = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|endif)\b")
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 ATTRIBUTE = re.compile(r"\b__attribute__\(\(.*?\)\)(?!\)) ?")
@@ -88,8 +91,12 @@ class File:
             if (condition := CONDITION.match(line)) is not None:
                 depth += -1 if condition[1] == "endif" else 1
             include = INCLUDE.match(line)
-            if include is None:
+            if (part := ARCH_PART.match(line)) is not None:
+                yield from self.parts_of_processors(part[1])
+            elif include is None:
                 yield line
+            elif include[2].startswith(f"{ARCH}/generic/"):
+                yield from self.lines_of(self.root / include[2])
             elif (found := self.find(include[2])) is not None:
                 self.add(found)
             elif include[1] == '"':
@@ -98,6 +105,14 @@ class File:
                 yield f"{self.before_system}{line}{self.after_system}"
             else:
                 self.system.add(include[2])
+
+    def parts_of_processors(self, name: str) -> Iterator[str]:
+        """A part of each processor, under the condition that arch.h has for it."""
+        chosen = ARCH_CHOICE.findall((self.root / ARCH / "arch.h").read_text())
+        for index, (condition, processor) in enumerate(chosen):
+            yield f"#{'elif' if index else 'if'} {condition}"
+            yield from self.lines_of(self.root / ARCH / processor / name)
+        yield "#endif"
 
     def add(self, path: Path, renamed: Iterable[str] = ()) -> None:
         if path in self.done:

@@ -7,10 +7,10 @@
 #include "supervisor.h"
 
 #include "marker.h"
+#include "tests/arch/arch.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -25,12 +25,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
-
-#if defined(__x86_64__)
-#define OWN_ARCHITECTURE AUDIT_ARCH_X86_64
-#else
-#define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
-#endif
 
 /* Linux 6.6: both sides take turns on one processor. Older headers do not have it. */
 #define SET_FLAGS_CALL SECCOMP_IOW(4, uint64_t)
@@ -66,7 +60,7 @@ static int install_filter(const struct plan *plan) {
     filter[length++] =
         (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
     filter[length++] =
-        (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OWN_ARCHITECTURE, 1, 0);
+        (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TEST_AUDIT_ARCH, 1, 0);
     filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     filter[length++] =
         (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));

@@ -74,6 +74,9 @@ FORM: list[tuple[str, str, Text]] = [
 PRODUCT: list[tuple[str, str, Text]] = [
     ("conditional", "pools/engine/heap/a.c", "int x;\n  # ifdef FAST\n#endif\n"),
     ("conditional", "pools/engine/heap/a.h", HEADER + "#if PS_CHECKED\n#endif\n"),
+    ("processor", "pools/engine/os/a.c", "#if defined(__x86_64__)\n#endif\n"),
+    ("processor", "tests/unit/a.c", "#ifdef __riscv\n#endif\n"),
+    ("include", "pools/engine/os/a.c", "#include PS_ARCH_PART(gone.h)\n"),
     ("atomic", "pools/engine/heap/a.c", "x = __atomic_load_n(&y, 0);\n"),
     ("atomic", "shim/a.c", "#include <stdatomic.h>\n"),
     ("silent-engine", "pools/engine/os/a.c", 'x = getenv("A");\n'),
@@ -224,7 +227,7 @@ ELSEWHERE: list[tuple[str, str, dict[str, Text]]] = [
 GOOD: list[tuple[str, str, Text]] = [
     *((rule, "pools/engine/heap/good.h", HEADER) for rule in (
         "length", "columns", "licence", "first-comment", "name", "leftover", "function-length",
-        "conditional", "atomic", "silent-engine", "posix-name", "declaration")),
+        "conditional", "processor", "atomic", "silent-engine", "posix-name", "declaration")),
     *(("include", path, f"#include {header}\n#include <stdio.h>\n") for path, header in [
         ("pools/engine/heap/a.c", '"pools/engine/base/config.h"'),
         ("pools/engine/heap/a.c", '"pools/engine/heap/heap.h"'),

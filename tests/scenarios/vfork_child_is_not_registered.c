@@ -8,6 +8,7 @@
  * parent's area is as before when the child has ended, by exit or by exec, or could not be made.
  */
 #include "claim.h"
+#include "pools/engine/os/rseq.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -27,11 +28,9 @@ static int own_cpu;
 static int other_cpu; /* the same, if there is no other */
 
 static void find_area(void) {
-#if __has_include(<sys/rseq.h>) && defined(__x86_64__)
-    if (&__rseq_size != NULL && __rseq_size != 0) {
-        uintptr_t thread;
-        __asm__("movq %%fs:0, %0" : "=r"(thread));
-        area_cpu = &((struct rseq *)(thread + (uintptr_t)__rseq_offset))->cpu_id;
+#if __has_include(<sys/rseq.h>)
+    if (PS_HAS_RSEQ && &__rseq_size != NULL && __rseq_size != 0) {
+        area_cpu = &((struct rseq *)(ps_thread_pointer() + (uintptr_t)__rseq_offset))->cpu_id;
     }
 #endif
     if (area_cpu == NULL) {

@@ -59,7 +59,7 @@ static void fork_here(ucontext_t *context) {
     unit_failures = 0;
     is_child = true;
     context->uc_mcontext.gregs[REG_EFL] &=
-        ~(greg_t)TRAP_FLAG; /* the rest of the call is not stepped */
+        ~(greg_t)TEST_TRAP_FLAG; /* the rest of the call is not stepped */
 }
 
 static void step_done(int number, siginfo_t *info, void *context) {

@@ -6,26 +6,21 @@
 #ifndef PS_TESTS_TRAP_FLAG_H
 #define PS_TESTS_TRAP_FLAG_H
 
+#include "tests/arch/arch.h"
+
 #include <stdbool.h>
-#include <stdint.h>
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define CAN_STEP 1
-#else
+/* Under a sanitizer its own instructions would be stepped. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define CAN_STEP 0
-#endif
-
-#define TRAP_FLAG 0x100u
-
-#if CAN_STEP
-static void set_trap_flag(bool is_on) {
-    uint64_t flags;
-    __asm__ volatile("pushfq\n\tpopq %0" : "=r"(flags));
-    flags = is_on ? flags | TRAP_FLAG : flags & ~(uint64_t)TRAP_FLAG;
-    __asm__ volatile("pushq %0\n\tpopfq" : : "r"(flags) : "cc", "memory");
-}
 #else
-static void set_trap_flag(bool is_on) { (void)is_on; }
+#define CAN_STEP (TEST_TRAP_FLAG != 0)
 #endif
+
+static void set_trap_flag(bool is_on) {
+    if (CAN_STEP) {
+        test_set_trap_flag(is_on);
+    }
+}
 
 #endif

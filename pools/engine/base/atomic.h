@@ -58,12 +58,8 @@
  * compiler's, which the thread sanitizer does not know, but tests/models/ does. */
 #if defined(PS_EXPLORED)
 #define ps_fence_stores() __atomic_thread_fence(__ATOMIC_RELEASE)
-#elif defined(__x86_64__)
-#define ps_fence_stores() ps_fence_program_order()
-#elif defined(__aarch64__)
-#define ps_fence_stores() __asm__ volatile("dmb ishst" : : : "memory")
 #else
-#define ps_fence_stores() __atomic_thread_fence(__ATOMIC_RELEASE)
+#define ps_fence_stores() ps_arch_fence_stores()
 #endif
 
 /*
@@ -74,37 +70,18 @@
     __atomic_store_n((p), (__typeof__(*(p)))(*(p) + (__typeof__(*(p)))(v)), __ATOMIC_RELAXED)
 
 /*
- * Increments or decrements a 16-bit counter in memory that has one writer. One instruction on
- * x86-64, which the compiler must not choose for atomic accesses. The load and the store are
- * relaxed atomics; the whole is not atomic. ps_counter_down returns whether the counter is now
- * zero.
+ * ps_counter_up and ps_counter_down change a 16-bit counter in memory that has one writer: one
+ * instruction where the processor has it, which the compiler must not choose for atomic accesses.
+ * The load and the store are relaxed atomics; the whole is not atomic. ps_counter_down returns
+ * whether the counter is now zero.
  */
-PS_INLINE void ps_counter_up(uint16_t *counter) {
-#if defined(__x86_64__)
-    __asm__("addw $1, %0" : "+m"(*counter) : : "cc");
-#else
-    __atomic_store_n(counter, (uint16_t)(*counter + 1), __ATOMIC_RELAXED);
-#endif
-}
+#include PS_ARCH_PART(atomic.h)
 
 /* The same of 32 bits, by a constant; models and sanitizers see it. */
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-#define ps_counter_add(counter, constant)                                                          \
-    __asm__("addl %1, %0" : "+m"(*(counter)) : "i"(constant) : "cc")
-#else
+#if defined(__SANITIZE_THREAD__)
 #define ps_counter_add(counter, constant) ps_owner_add(counter, constant)
-#endif
-
-PS_INLINE int ps_counter_down(uint16_t *counter) {
-#if defined(__x86_64__)
-    int is_zero;
-    __asm__("subw $1, %0" : "+m"(*counter), "=@ccz"(is_zero));
-    return is_zero;
 #else
-    uint16_t left = (uint16_t)(*counter - 1);
-    __atomic_store_n(counter, left, __ATOMIC_RELAXED);
-    return left == 0;
+#define ps_counter_add(counter, constant) ps_arch_counter_add(counter, constant)
 #endif
-}
 
 #endif

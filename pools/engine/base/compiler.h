@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Compiler interface: attributes, branch hints, the few builtins that the engine relies on, and
- * assertions. Owns no state. Any file may include it; it includes no file of the project.
+ * assertions. Owns no state. Any file may include it; it includes what depends on the processor.
  */
 #ifndef PS_BASE_COMPILER_H
 #define PS_BASE_COMPILER_H
+
+#include "pools/engine/arch/arch.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -75,35 +77,12 @@ PS_MODEL_THREAD;
  * the rest: see cmake/shim.cmake. */
 #define PS_AT_START __attribute__((section(".text")))
 
-/* Largest page size on this processor; the size of data that must have a page of its own. */
-#if defined(__x86_64__)
-#define PS_PAGE_BYTES_LIMIT 4096
-#else
-#define PS_PAGE_BYTES_LIMIT 65536
-#endif
-
-/* Tells the threads of a process apart. The builtin is new on x86-64 in gcc 11; the psABI has the
- * same word at offset 0 of the thread's own memory. */
-static inline uintptr_t ps_thread_pointer(void) {
-#if defined(__x86_64__)
-    uintptr_t pointer;
-    __asm__("movq %%fs:0, %0" : "=r"(pointer));
-    return pointer;
-#else
-    return (uintptr_t)__builtin_thread_pointer();
-#endif
-}
-
-/* Hints to the processor that this is a spin loop. */
-static inline void ps_cpu_relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb" ::: "memory");
-#else
-    __asm__ volatile("" ::: "memory");
-#endif
-}
+/*
+ * PS_PAGE_BYTES_LIMIT, the largest page size of the processor, which data has that must have a
+ * page of its own. ps_thread_pointer, which tells the threads of a process apart. ps_cpu_relax, a
+ * hint that this is a spin loop.
+ */
+#include PS_ARCH_PART(compiler.h)
 
 /* Prevents the compiler from moving memory accesses across. */
 #define PS_BARRIER() __asm__ volatile("" ::: "memory")

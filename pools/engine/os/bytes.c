@@ -7,10 +7,12 @@
 
 #include <stdbool.h>
 
-#if defined(__x86_64__) || defined(__aarch64__)
+#include PS_ARCH_PART(bytes.h)
 
-/* Words lie at any address. The pieces at both ends of a range overlap those in its middle, which
- * saves a loop for the rest. */
+/* ---- words lie at any address ---- */
+
+/* The pieces at both ends of a range overlap those in its middle, which saves a loop for the rest.
+ */
 
 #define STEP 64         /* bytes of a round */
 #define MANY_BYTES 2048 /* from here on the processor's own instruction is faster */
@@ -67,37 +69,14 @@ static void move_few(char *to, const char *from, size_t bytes) {
     }
 }
 
-#if defined(__x86_64__)
-#define HAS_INSTRUCTION true
-
-/* The lengths are in words: processors without fast copies of bytes have fast ones of words. */
-static void move_words(char *to, const char *from, size_t words) {
-    __asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(words) : : "memory");
-}
-
-static void fill_words(char *to, uint64_t word, size_t words) {
-    __asm__ volatile("rep stosq" : "+D"(to), "+c"(words) : "a"(word) : "memory");
-}
-
-#else
-#define HAS_INSTRUCTION false
-
-static void move_words(char *to, const char *from, size_t words) {
-    (void)to, (void)from, (void)words;
-}
-
-static void fill_words(char *to, uint64_t word, size_t words) { (void)to, (void)word, (void)words; }
-
-#endif
-
 /* More than STEP bytes; `to` does not lie within what follows `from`. */
 static void move_up(char *to, const char *from, size_t bytes) {
     char *end = to + bytes - STEP;
     struct pieces last;
     struct pieces pieces;
     load_pieces(&last, from + bytes - STEP);
-    if (HAS_INSTRUCTION && bytes >= MANY_BYTES && (size_t)(from - to) >= bytes) {
-        move_words(to, from, bytes / sizeof(uint64_t));
+    if (PS_BYTES_INSTRUCTION && bytes >= MANY_BYTES && (size_t)(from - to) >= bytes) {
+        ps_bytes_move_words(to, from, bytes / sizeof(uint64_t));
     } else {
         for (; to < end; to += STEP, from += STEP) {
             PS_OPAQUE(to);
@@ -121,17 +100,6 @@ static void move_down(char *to, const char *from, size_t bytes) {
     store_pieces(to, &first);
 }
 
-void *ps_bytes_move(void *to, const void *from, size_t bytes) {
-    if (bytes <= STEP) {
-        move_few(to, from, bytes);
-    } else if ((uintptr_t)to - (uintptr_t)from < bytes) {
-        move_down(to, from, bytes);
-    } else {
-        move_up(to, from, bytes);
-    }
-    return to;
-}
-
 static void fill_few(char *to, uint64_t word, size_t bytes) {
     if (bytes >= 8) {
         for (size_t done = 0; done + 8 < bytes; done += 8) {
@@ -150,18 +118,16 @@ static void fill_few(char *to, uint64_t word, size_t bytes) {
     }
 }
 
-void *ps_bytes_fill(void *to, int byte, size_t bytes) {
-    uint64_t word = (unsigned char)byte * UINT64_C(0x0101010101010101);
+static void fill(char *at, uint64_t word, size_t bytes) {
     const piece_16 piece = {word, word};
     const struct pieces pieces = {{piece, piece, piece, piece}};
-    char *at = to;
     char *end = at + bytes - STEP;
     if (bytes <= STEP) {
-        fill_few(to, word, bytes);
-        return to;
+        fill_few(at, word, bytes);
+        return;
     }
-    if (HAS_INSTRUCTION && bytes >= MANY_BYTES) {
-        fill_words(at, word, bytes / sizeof word);
+    if (PS_BYTES_INSTRUCTION && bytes >= MANY_BYTES) {
+        ps_bytes_fill_words(at, word, bytes / sizeof word);
     } else {
         for (; at < end; at += STEP) {
             PS_OPAQUE(at);
@@ -169,23 +135,20 @@ void *ps_bytes_fill(void *to, int byte, size_t bytes) {
         }
     }
     store_pieces(end, &pieces);
-    return to;
 }
 
-#else
+/* ---- words lie at multiples of their length: elsewhere, byte by byte ---- */
 
-/* Words lie at multiples of their length: elsewhere, byte by byte. */
-
-typedef uint64_t __attribute__((may_alias)) word;
+typedef uint64_t __attribute__((may_alias)) aligned_word;
 
 static bool is_of_words(uintptr_t bits) { return bits % sizeof(uint64_t) == 0; }
 
-static void move_up(char *to, const char *from, size_t bytes) {
+static void move_up_aligned(char *to, const char *from, size_t bytes) {
     size_t done = 0;
     bool is_aligned = is_of_words((uintptr_t)to | (uintptr_t)from);
     for (; is_aligned && bytes - done >= sizeof(uint64_t); done += sizeof(uint64_t)) {
         PS_OPAQUE(done);
-        *(word *)(to + done) = *(const word *)(from + done);
+        *(aligned_word *)(to + done) = *(const aligned_word *)(from + done);
     }
     for (; done < bytes; done++) {
         PS_OPAQUE(done);
@@ -193,11 +156,11 @@ static void move_up(char *to, const char *from, size_t bytes) {
     }
 }
 
-static void move_down(char *to, const char *from, size_t bytes) {
+static void move_down_aligned(char *to, const char *from, size_t bytes) {
     bool is_aligned = is_of_words((uintptr_t)to | (uintptr_t)from | bytes);
     for (; is_aligned && bytes != 0; bytes -= sizeof(uint64_t)) {
         PS_OPAQUE(bytes);
-        ((word *)(to + bytes))[-1] = ((const word *)(from + bytes))[-1];
+        ((aligned_word *)(to + bytes))[-1] = ((const aligned_word *)(from + bytes))[-1];
     }
     for (; bytes != 0; bytes--) {
         PS_OPAQUE(bytes);
@@ -205,28 +168,40 @@ static void move_down(char *to, const char *from, size_t bytes) {
     }
 }
 
+static void fill_aligned(char *at, uint64_t value, size_t bytes) {
+    char *end = at + bytes;
+    for (; at != end && !is_of_words((uintptr_t)at); at++) {
+        PS_OPAQUE(at);
+        *at = (char)value;
+    }
+    for (; (size_t)(end - at) >= sizeof value; at += sizeof value) {
+        PS_OPAQUE(at);
+        *(aligned_word *)at = value;
+    }
+    for (; at != end; at++) {
+        PS_OPAQUE(at);
+        *at = (char)value;
+    }
+}
+
+/* ---- both ---- */
+
 void *ps_bytes_move(void *to, const void *from, size_t bytes) {
-    ((uintptr_t)to - (uintptr_t)from < bytes ? move_down : move_up)(to, from, bytes);
+    bool is_down = (uintptr_t)to - (uintptr_t)from < bytes;
+    if (!PS_BYTES_AT_ANY_ADDRESS) {
+        (is_down ? move_down_aligned : move_up_aligned)(to, from, bytes);
+    } else if (bytes <= STEP) {
+        move_few(to, from, bytes);
+    } else if (is_down) {
+        move_down(to, from, bytes);
+    } else {
+        move_up(to, from, bytes);
+    }
     return to;
 }
 
 void *ps_bytes_fill(void *to, int byte, size_t bytes) {
-    uint64_t value = (unsigned char)byte * UINT64_C(0x0101010101010101);
-    char *at = to;
-    char *end = at + bytes;
-    for (; at != end && !is_of_words((uintptr_t)at); at++) {
-        PS_OPAQUE(at);
-        *at = (char)byte;
-    }
-    for (; (size_t)(end - at) >= sizeof value; at += sizeof value) {
-        PS_OPAQUE(at);
-        *(word *)at = value;
-    }
-    for (; at != end; at++) {
-        PS_OPAQUE(at);
-        *at = (char)byte;
-    }
+    uint64_t word = (unsigned char)byte * UINT64_C(0x0101010101010101);
+    (PS_BYTES_AT_ANY_ADDRESS ? fill : fill_aligned)(to, word, bytes);
     return to;
 }
-
-#endif

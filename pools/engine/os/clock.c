@@ -8,12 +8,6 @@
 #include "pools/engine/os/auxiliary.h"
 #include "pools/engine/os/syscall.h"
 
-#if defined(__aarch64__)
-#define CLOCK_SYMBOL "__kernel_clock_gettime"
-#else
-#define CLOCK_SYMBOL "__vdso_clock_gettime"
-#endif
-
 typedef int clock_function(clockid_t id, struct timespec *out);
 
 /* For processes without the vDSO, as under valgrind. */
@@ -25,7 +19,7 @@ static clock_function *choose_reader(void) {
     static clock_function *x_found;
     clock_function *found = ps_load_relaxed(&x_found); /* relaxed, both: all find the same */
     if (PS_UNLIKELY(found == NULL)) {
-        found = (clock_function *)ps_auxiliary_vdso(CLOCK_SYMBOL);
+        found = (clock_function *)ps_auxiliary_vdso(PS_VDSO("clock_gettime"));
         found = found != NULL ? found : read_by_call;
         ps_store_relaxed(&x_found, found);
     }

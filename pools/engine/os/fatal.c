@@ -16,6 +16,8 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include PS_ARCH_PART(fatal.h)
+
 /* ---- messages ---- */
 
 #define LINE_BYTES 160
@@ -81,10 +83,6 @@ PS_COLD PS_NORETURN void ps_check_failed(const char *text) {
 
 /* ---- faults ---- */
 
-#if defined(__aarch64__)
-#define ESR_WRITE_BIT 6 /* of a data abort: set when the access was a write */
-#endif
-
 static const int signals[] = {SIGSEGV, SIGBUS};
 
 #define SIGNAL_COUNT (sizeof signals / sizeof signals[0])
@@ -93,43 +91,6 @@ typedef void fault_handler(int number, siginfo_t *info, void *context);
 
 static ps_fault_claim *claimant;
 static PS_SPARSE struct ps_signal_action previous[SIGNAL_COUNT];
-
-#if defined(__x86_64__)
-
-static void read_context(const ucontext_t *context, struct ps_fault *fault) {
-    const greg_t *registers = context->uc_mcontext.gregs;
-    fault->instruction = (uintptr_t)registers[REG_RIP];
-    fault->access = (registers[REG_ERR] & 2) != 0 ? PS_FAULT_WRITE : PS_FAULT_READ;
-}
-
-#elif defined(__aarch64__)
-
-static void read_context(const ucontext_t *context, struct ps_fault *fault) {
-    fault->instruction = (uintptr_t)context->uc_mcontext.pc;
-    /* The kernel appends records to the context; one of them is the syndrome. */
-    const char *record = (const char *)context->uc_mcontext.__reserved;
-    const char *end = record + sizeof context->uc_mcontext.__reserved;
-    while (record + sizeof(struct esr_context) <= end) {
-        const struct _aarch64_ctx *head = (const struct _aarch64_ctx *)record;
-        if (head->magic == ESR_MAGIC) {
-            bool is_write = (((const struct esr_context *)record)->esr >> ESR_WRITE_BIT & 1) != 0;
-            fault->access = is_write ? PS_FAULT_WRITE : PS_FAULT_READ;
-        }
-        if (head->magic == 0 || head->magic == ESR_MAGIC || head->size == 0) {
-            return;
-        }
-        record += head->size;
-    }
-}
-
-#else
-
-static void read_context(const ucontext_t *context, struct ps_fault *fault) {
-    (void)context;
-    (void)fault;
-}
-
-#endif
 
 /* Performs the action that was installed before ours, as the kernel would. */
 static void pass_on(int number, struct ps_signal_action *earlier, siginfo_t *info, void *context) {
@@ -169,7 +130,7 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     bool is_claimed = false;
     if (info->si_code > 0) {
         struct ps_fault fault = {.address = info->si_addr};
-        read_context(context, &fault);
+        ps_fault_read(context, &fault);
         is_claimed = claimant(&fault);
     }
     if (is_claimed) {

@@ -8,6 +8,8 @@
  */
 #include "pools/engine/os/probe.h"
 
+#include PS_ARCH_PART(probe.h)
+
 #define SEMAPHORE __attribute__((section(".probes"), used))
 
 SEMAPHORE uint16_t ps_probe_x_alloc_semaphore = 0;
@@ -37,44 +39,18 @@ SEMAPHORE uint16_t ps_probe_x_free_semaphore = 0;
     ".popsection\n"                                                                                \
     ".endif\n"
 
-#if defined(__x86_64__)
-#define FIRST "rdi"
-#define SECOND "rsi"
-#define THIRD "rdx"
-#define ALLOC_ARGUMENTS "8@%%rdi 8@%%rsi 8@%%rdx"
-#define FREE_ARGUMENTS "8@%%rdi"
-#define PROBE(name, arguments) NOTE(name, arguments, "ps_probe_x_" name "_semaphore")
-#elif defined(__aarch64__)
-#define FIRST "x0"
-#define SECOND "x1"
-#define THIRD "x2"
-#define ALLOC_ARGUMENTS "8@x0 8@x1 8@x2"
-#define FREE_ARGUMENTS "8@x0"
-#define PROBE(name, arguments) NOTE(name, arguments, "ps_probe_x_" name "_semaphore")
-#else
-#define PROBE(name, arguments) "" /* the registers are the compiler's choice */
-#endif
-
-#if defined(FIRST)
-#define IN_FIRST __asm__(FIRST)
-#define IN_SECOND __asm__(SECOND)
-#define IN_THIRD __asm__(THIRD)
-#else
-#define IN_FIRST
-#define IN_SECOND
-#define IN_THIRD
-#endif
+#define NOTE_OF(name, arguments) PS_PROBE(NOTE(name, arguments, "ps_probe_x_" name "_semaphore"))
 
 /* Not inlined, nor copied: a note has one address. */
 PS_NOINLINE PS_NOCLONE void ps_probe_alloc(const void *block, uint64_t bytes,
                                            uint64_t weight_bytes) {
-    register const void *first IN_FIRST = block;
-    register uint64_t second IN_SECOND = bytes;
-    register uint64_t third IN_THIRD = weight_bytes;
-    __asm__ volatile(PROBE("alloc", ALLOC_ARGUMENTS) : : "r"(first), "r"(second), "r"(third));
+    register const void *first PS_PROBE_IN_FIRST = block;
+    register uint64_t second PS_PROBE_IN_SECOND = bytes;
+    register uint64_t third PS_PROBE_IN_THIRD = weight_bytes;
+    __asm__ volatile(NOTE_OF("alloc", PS_PROBE_THREE) : : "r"(first), "r"(second), "r"(third));
 }
 
 PS_NOINLINE PS_NOCLONE void ps_probe_free(const void *block) {
-    register const void *first IN_FIRST = block;
-    __asm__ volatile(PROBE("free", FREE_ARGUMENTS) : : "r"(first));
+    register const void *first PS_PROBE_IN_FIRST = block;
+    __asm__ volatile(NOTE_OF("free", PS_PROBE_ONE) : : "r"(first));
 }

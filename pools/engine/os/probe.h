@@ -7,7 +7,7 @@
  * bookkeeping in the kernel or, as debuggers do, by a write. Without one a probe is a call of a
  * function that returns. Needs nothing at run time.
  *
- * There are no probes on processors other than those of probe.c. Any thread. No locks.
+ * Not all processors have probes: arch/. Any thread. No locks.
  */
 #ifndef PS_OS_PROBE_H
 #define PS_OS_PROBE_H

@@ -10,7 +10,6 @@
 #include <time.h>
 
 #define SET_BYTES sizeof(uint64_t)
-#define SA_RESTORER_BIT 0x04000000 /* libc's headers have no name for it */
 #define EXIT_ABORTED 127
 
 static uint64_t change_mask(int how, uint64_t set) {
@@ -57,33 +56,8 @@ bool ps_signals_action(int number, struct ps_signal_action *out) {
     return !ps_syscall_failed(ps_syscall6(SYS_rt_sigaction, number, 0, (long)out, SET_BYTES, 0, 0));
 }
 
-#if defined(__x86_64__)
-
-/*
- * The kernel has no such code on this processor. Unwinders and debuggers recognise these bytes,
- * unless a function's table covers the byte before them; hence the nop, in a section of its own.
- */
-static void set_restorer(struct ps_signal_action *action) {
-    __asm__("leaq 1f(%%rip), %0\n"
-            ".pushsection .text.ps_signal_return, \"ax\"\n"
-            "nop\n"
-            "1: movq $15, %%rax\n"
-            "syscall\n"
-            ".popsection\n"
-            : "=r"(action->restorer));
-    action->flags |= SA_RESTORER_BIT;
-}
-
-#else
-
-static void set_restorer(struct ps_signal_action *action) { (void)action; }
-
-#endif
-
 bool ps_signals_set_action(int number, struct ps_signal_action action) {
-    if ((action.flags & SA_RESTORER_BIT) == 0) { /* else it is one that libc has installed */
-        set_restorer(&action);
-    }
+    ps_signal_set_restorer(&action);
     return !ps_syscall_failed(
         ps_syscall6(SYS_rt_sigaction, number, (long)&action, 0, SET_BYTES, 0, 0));
 }

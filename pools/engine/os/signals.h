@@ -45,14 +45,7 @@ PS_NORETURN void ps_signals_abort(void);
 
 /* An action as the kernel has it. `restorer`, where a processor has one, is the code to which the
  * handler returns; ps_signals_set_action fills it in. */
-struct ps_signal_action {
-    void (*handler)(int);
-    unsigned long flags;
-#if !defined(__riscv)
-    void (*restorer)(void);
-#endif
-    uint64_t blocked;
-};
+#include PS_ARCH_PART(signals.h)
 
 /* Both return false, and change nothing, where the system refuses. */
 bool ps_signals_action(int number, struct ps_signal_action *out);

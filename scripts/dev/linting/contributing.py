@@ -33,6 +33,7 @@ ERRANDS = {
     "the purge policy": "memory goes back",
     "the page size of the system": "page size",
     "the policy of huge pages": "huge pages",
+    "a processor": "processor",
 }
 
 # The header that says when memory goes back; every source of that row includes it.

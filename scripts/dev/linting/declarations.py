@@ -9,6 +9,8 @@ A function or variable with external linkage in FOLDER/x_y.c is declared once, i
 - the header of another folder that calls it, marked PS_HOOK there: a hook, which may have several
   definitions, one for each library.
 
+The parts of processors, pools/engine/arch/*/x.h, have the same names, each in one part.
+
 Names of libc and of C++ have their row in shim/entry_points.def instead. A name that headers have,
 inline functions included, is in one header only.
 """
@@ -25,6 +27,7 @@ from linting.rules import register
 from linting.tree import Tree
 
 PUBLIC = "pools/include/poolshim/"
+ARCH_PART = re.compile(r"^(pools/engine/arch/)\w+/")
 ENTRY_POINTS = "shim/entry_points.def"
 ENTRY_POINT = re.compile(r"^PS_\w+\((\w+)\b", re.MULTILINE)
 COMMENT_OR_TEXT = re.compile(
@@ -147,8 +150,13 @@ def declaration(tree: Tree) -> Found:
                 yield one.path, one.line, f"{name}: {problem}"
 
 
+def header_of(path: str) -> str:
+    """One name for the same part of all processors."""
+    return ARCH_PART.sub(r"\1*/", path)
+
+
 def problems_with(found: list[Statement]) -> Iterator[tuple[Statement, str]]:
-    headers = {one.path for one in found if one.path.endswith(".h")}
+    headers = {header_of(one.path) for one in found if one.path.endswith(".h")}
     listed = ", ".join(sorted(headers))
     definitions = [one for one in found if one.is_definition]
     is_hook = any(one.is_hook for one in found)
@@ -156,7 +164,7 @@ def problems_with(found: list[Statement]) -> Iterator[tuple[Statement, str]]:
         yield found[0], f"declared in {listed}"
     if not definitions:
         yield found[0], f"declared in {listed} and defined nowhere"
-    if len({one.path for one in definitions}) > 1 and not is_hook:
+    if len({header_of(one.path) for one in definitions}) > 1 and not is_hook:
         yield definitions[-1], f"defined in {', '.join(sorted(one.path for one in definitions))}"
     for one in found:
         if is_source(one.path) and not one.is_definition:

@@ -27,6 +27,7 @@ SUMMARIES = {
 }
 PLACE = re.compile(r"^(?P<path>[^:\n]+):(?P<line>\d+):\d+: error: (?P<message>.*)$", re.MULTILINE)
 PUBLIC = "pools/include/"
+ARCH_PART = re.compile(r"pools/engine/arch/\w+/")
 AT_ONCE = 40  # files of one run of clang-format
 
 
@@ -61,6 +62,11 @@ def badly_formatted(root: Path, program: str, names: list[str]) -> Iterator[Find
             yield Finding(match["path"], int(match["line"]), LAYOUT, message)
     if status != 0 and not seen:
         yield Finding(names[0], 0, LAYOUT, said.strip())
+
+
+def is_header(name: str) -> bool:
+    """A part of a processor belongs to the one file that includes it."""
+    return is_product(name) and name.endswith(".h") and not ARCH_PART.match(name)
 
 
 def standards(name: str) -> list[list[str]]:
@@ -105,7 +111,7 @@ class Checkers:
                 self._start(badly_formatted, root, program, part)
         elif files:
             self.missing.append(f"clang-format-{CLANG}")
-        headers = [name for name in names if is_product(name) and name.endswith(".h")]
+        headers = [name for name in names if is_header(name)]
         if not shutil.which("gcc"):
             self.missing += ["gcc"] if headers else []
             return

@@ -11,6 +11,7 @@ from linting.tree import C_SUFFIXES, Tree
 
 # Ascending; a folder may include itself and everything before it.
 LAYERS = [
+    "pools/engine/arch",
     "pools/engine/base",
     "pools/engine/os",
     "pools/engine/page",
@@ -25,11 +26,12 @@ LAYERS = [
 PUBLIC_HEADERS = "pools/include"
 PAGES = "pools/pages"  # the family that libpoolshim.so exports
 RUST = "pools/rust"  # above the engine and the families, as the shim is
-BELOW_PUBLIC_POOLS = [
-    "pools/engine/base", "pools/engine/os", "pools/engine/page", "pools/common", PUBLIC_HEADERS
-]
+ARCH = LAYERS[0]
+BELOW_PUBLIC_POOLS = [*LAYERS[:4], "pools/common", PUBLIC_HEADERS]
 README = "pools/README.md"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<(poolshim/[^>]+)>)', re.MULTILINE)
+
+ARCH_PART = re.compile(r"^#include PS_ARCH_PART\((\w+\.h)\)", re.MULTILINE)
 
 Found = Iterator[tuple[str, int, str]]
 
@@ -59,9 +61,20 @@ def includes_of(text: str) -> dict[str, int]:
     }
 
 
+def parts_of(text: str) -> dict[str, int]:
+    """Parts of processors, by name, with the lines that include them."""
+    return {match[1]: text.count("\n", 0, match.start()) + 1 for match in ARCH_PART.finditer(text)}
+
+
 def graph_of(tree: Tree) -> dict[str, dict[str, int]]:
     names = tree.below("pools", "shim", suffixes=C_SUFFIXES)
-    return {name: tree.view(includes_of, name) for name in names}
+    processors = {name.rpartition("/")[0] for name in tree.below(ARCH) if name.count("/") == 4}
+    graph = {name: dict(tree.view(includes_of, name)) for name in names}
+    for name in names:
+        for part, line in tree.view(parts_of, name).items():
+            for folder in processors - {f"{ARCH}/generic"}:
+                graph[name][f"{folder}/{part}"] = line
+    return graph
 
 
 @register("include")

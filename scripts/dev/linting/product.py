@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 from linting.code import PUBLIC_BASE
 from linting.rules import register
-from linting.tree import Tree, is_product, matching, without_comments
+from linting.tree import Tree, is_c, is_product, matching, without_comments
 
 PUBLIC = "pools/include/"
 EXAMPLES = "pools/examples/"
 ENGINE = "pools/engine/"
+ARCH = f"{ENGINE}arch/"
 GUARD = re.compile(r"^#ifndef (\w+_H(?:PP)?)\n#define \1$", re.MULTILINE)
 # What a public header has to ask, beside its guard and the language.
 ALLOWED = {
@@ -25,8 +26,8 @@ Found = Iterator[tuple[int, str]]
 
 @register("conditional", is_product)
 def conditional(tree: Tree, name: str) -> Found:
-    """#if only in base/{compiler,atomic}.h, os/ and poison.h, apart from guards and __cplusplus."""
-    free = (f"{ENGINE}os/", f"{ENGINE}base/compiler.h", f"{ENGINE}base/atomic.h")
+    """#if only in arch/, os/, base/{compiler,atomic}.h, poison.h; else guards and __cplusplus."""
+    free = (ARCH, f"{ENGINE}os/", f"{ENGINE}base/compiler.h", f"{ENGINE}base/atomic.h")
     if name.startswith(free) or name.endswith("/poison.h"):
         return
     guard = GUARD.search(tree.text(name))
@@ -38,10 +39,18 @@ def conditional(tree: Tree, name: str) -> Found:
             yield number, line
 
 
+@register("processor", lambda name: is_c(name) and not name.startswith(ARCH))
+def processor(tree: Tree, name: str) -> Found:
+    """Only pools/engine/arch/ asks for the processor; tests/arch/ has a file for each."""
+    pattern = r"\b__(x86_64|amd64|i386|aarch64|arm|riscv|loongarch|powerpc|s390|mips)"
+    yield from matching(pattern, tree.view(without_comments, name))
+
+
 @register("atomic", is_product)
 def atomic(tree: Tree, name: str) -> Found:
     """Atomics come from base/atomic.h; public headers and examples may name the builtins."""
-    if not name.startswith((PUBLIC, EXAMPLES, f"{ENGINE}base/atomic.h")):
+    is_part = name.startswith(ARCH) and name.endswith("/atomic.h")
+    if not is_part and not name.startswith((PUBLIC, EXAMPLES, f"{ENGINE}base/atomic.h")):
         pattern = r"__atomic_|__sync_|stdatomic|\b_Atomic\b"
         for number, line in matching(pattern, tree.view(without_comments, name)):
             yield number, f"not through base/atomic.h: {line}"

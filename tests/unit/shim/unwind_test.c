@@ -7,6 +7,7 @@
  * frames of all kinds, handlers of signals, generated code, damaged stacks.
  */
 #include "shim/unwind.h"
+#include "tests/arch/arch.h"
 #include "tests/unit/unit.h"
 
 #include <alloca.h>
@@ -285,20 +286,14 @@ TEST(a_damaged_frame_pointer_ends_the_walk) {
 
 /* ---- generated code ---- */
 
-#if defined(__x86_64__)
+#if TEST_HAS_CODE
 
 typedef void generated(job *work);
 
-/* Code that calls its argument. */
-static const unsigned char code_without_frame[] = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd7,
-                                                   0x48, 0x83, 0xc4, 0x08, 0xc3};
-static const unsigned char code_with_pointer[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
-/* push rbp; mov ebp, 0x12345678; call rdi; pop rbp; nop; ret */
-static const unsigned char code_without_pointer[] = {0x55, 0xbd, 0x78, 0x56, 0x34, 0x12,
-                                                     0xff, 0xd7, 0x90, 0x5d, 0xc3};
-/* push rbp; lea rbp, [rsp + 0x18]; call rdi: a pointer into the stack, but to no frame */
-static const unsigned char code_with_other_use[] = {0x55, 0x48, 0x8d, 0x6c, 0x24, 0x18,
-                                                    0xff, 0xd7, 0x90, 0x5d, 0xc3};
+static const unsigned char code_without_frame[] = TEST_CODE_WITHOUT_FRAME;
+static const unsigned char code_with_pointer[] = TEST_CODE_WITH_POINTER;
+static const unsigned char code_without_pointer[] = TEST_CODE_WITHOUT_POINTER;
+static const unsigned char code_with_other_use[] = TEST_CODE_WITH_OTHER_USE;
 
 static char *code;
 

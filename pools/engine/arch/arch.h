@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The processor that is compiled for. All that differs between processors lies in a folder for each
+ * of them; no other file asks which it is. A folder has these parts, each of which belongs to the
+ * file that it is named after, is included by that file alone, and includes nothing but parts:
+ *
+ *   compiler.h    of base/compiler.h: the largest page, the thread pointer, the hint of a spin loop
+ *   atomic.h      of base/atomic.h: the order of stores, counters with one writer
+ *   syscall.h     of os/syscall.h: the instruction, the names of the kernel's own functions (vDSO)
+ *   signals.h     of os/signals.h: an action as the kernel has it, the code a handler returns to
+ *   fatal.h       of os/fatal.c: the report of a fault in a signal's context
+ *   registers.h   of os/registers.h: registers, frames and calls, for a walk
+ *   rseq.h        of os/rseq.h: restartable sequences
+ *   vfork.h       of os/vfork.h: the call of vfork, where there are sequences
+ *   probe.h       of os/probe.c: registers of arguments, and their names in notes
+ *   bytes.h       of os/bytes.c: words at any address, instructions that copy and fill
+ *
+ * generic/ has parts that need nothing of a processor. A processor has them if its own part
+ * includes them: where a part is missing, nothing compiles.
+ */
+#ifndef PS_ARCH_ARCH_H
+#define PS_ARCH_ARCH_H
+
+/* clang-format off */
+#if defined(__x86_64__)
+#define PS_ARCH x86_64
+#elif defined(__aarch64__)
+#define PS_ARCH aarch64
+#elif defined(__riscv) && __riscv_xlen == 64
+#define PS_ARCH riscv64
+#else
+#error "poolshim knows nothing of this processor: add its folder to pools/engine/arch/"
+#endif
+
+/* The path of a part, for #include. */
+#define PS_ARCH_PART(part) PS_ARCH_PATH(pools/engine/arch/PS_ARCH/part)
+/* clang-format on */
+
+#define PS_ARCH_PATH(path) PS_ARCH_QUOTED(path)
+#define PS_ARCH_QUOTED(path) #path
+
+#endif

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The order of stores on RISC-V.
+ */
+
+#include "pools/engine/arch/generic/atomic.h"
+
+#define ps_arch_fence_stores() __atomic_thread_fence(__ATOMIC_RELEASE)
