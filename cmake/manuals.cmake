@@ -18,6 +18,7 @@ if(NOT manuals)
         ${PROJECT_SOURCE_DIR}/scripts/poolshim_cli/*.py
         ${PROJECT_SOURCE_DIR}/scripts/poolshim_cli/*/*.py)
     list(APPEND manual_sources ${PROJECT_SOURCE_DIR}/shim/config.def
+        ${PROJECT_SOURCE_DIR}/pools/engine/base/config.h
         ${PROJECT_SOURCE_DIR}/scripts/native/run.c ${PROJECT_SOURCE_DIR}/CMakeLists.txt)
     add_custom_command(OUTPUT ${manuals}/made DEPENDS ${manual_sources}
         COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/manuals/make_manuals.py

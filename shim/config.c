@@ -19,11 +19,11 @@
 #define REASON_BYTES 256
 #define FILE_BUFFER_BYTES 8192 /* the longest variable that /proc/self/environ can give us */
 
+#define OFFSET_OF(field) offsetof(struct ps_settings, field)
+
 const struct ps_option ps_options[PS_OPTION_COUNT] = {
-#define PS_OPTION(name, type, unit, default_text, range, field, help)                              \
-    [PS_OPTION_##name] = {#name,        PS_TYPE_##type, unit,                                      \
-                          default_text, range,          offsetof(struct ps_settings, field),       \
-                          help},
+#define PS_OPTION(name, type, unit, range, field, help)                                            \
+    [PS_OPTION_##name] = {#name, PS_TYPE_##type, unit, range, OFFSET_OF(field), help},
 #include "shim/config.def"
 #undef PS_OPTION
 };

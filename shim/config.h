@@ -19,7 +19,7 @@
 #define PS_SETTING_PATH_BYTES 4096 /* the NUL included */
 
 enum ps_option_index {
-#define PS_OPTION(name, type, unit, default_text, range, field, help) PS_OPTION_##name,
+#define PS_OPTION(name, type, unit, range, field, help) PS_OPTION_##name,
 #include "shim/config.def"
 #undef PS_OPTION
     PS_OPTION_COUNT
@@ -41,7 +41,6 @@ struct ps_option {
     const char *name;
     enum ps_option_type type;
     const char *unit;
-    const char *default_text;
     const char *range;
     size_t offset; /* of the field in struct ps_settings */
     const char *help;
@@ -181,6 +180,9 @@ void ps_config_report_stop(int message_fd, uint32_t fault_count);
 
 /* VERBOSE: the settings in force and where each came from. */
 void ps_config_list_settings(int message_fd, const struct ps_settings *settings);
+
+/* The value that is in force where nothing sets it, for an option that is not PACKED. */
+void ps_value_print_default(const struct ps_option *option, struct ps_text *text);
 
 /* HELP: all options, their ranges, defaults and meanings. */
 void ps_config_list_options(int message_fd);

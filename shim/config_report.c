@@ -200,9 +200,8 @@ void ps_config_list_options(int message_fd) {
         ps_text_add(&text, option->unit);
         ps_text_add(&text, ">");
         if (option->type != PS_TYPE_PACKED) {
-            bool is_built_in = option->default_text[0] == '\0';
             ps_text_add(&text, ", default ");
-            ps_text_add(&text, is_built_in ? "built-in" : option->default_text);
+            ps_value_print_default(option, &text);
         }
         add_wrapped(&text, option->help);
         end_line(&text);

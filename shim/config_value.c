@@ -5,6 +5,8 @@
  */
 #include "shim/config.h"
 
+#include "pools/engine/base/compiler.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -319,7 +321,7 @@ static void print_classes(const struct ps_config *engine, struct ps_text *text) 
 }
 
 static void print_size(const struct ps_option *option, size_t bytes, struct ps_text *text) {
-    if (bytes == 0 && option->default_text[0] == '\0') {
+    if (bytes == 0 && option->range[0] != '0') {
         ps_text_add(text, "built-in");
         return;
     }
@@ -376,6 +378,14 @@ void ps_value_print(const struct ps_option *option, const struct ps_settings *se
     case PS_TYPE_PACKED:
         break;
     }
+}
+
+/* Only the engine's part is written; the pages of the paths are not touched. */
+static PS_SPARSE struct ps_settings defaults;
+
+void ps_value_print_default(const struct ps_option *option, struct ps_text *text) {
+    defaults.engine = (struct ps_config)PS_CONFIG_DEFAULT;
+    ps_value_print(option, &defaults, text);
 }
 
 void ps_value_print_range(const struct ps_option *option, struct ps_text *text) {

@@ -6,11 +6,22 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-TABLE = Path(__file__).resolve().parents[2] / "shim" / "config.def"
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "shim" / "config.def"
+DEFAULTS = ROOT / "pools" / "engine" / "base" / "config.h"
 SWITCH_WORDS = "`0`, `1`, `true`, `false`, `on`, `off`"
+
+
+@lru_cache(maxsize=1)
+def engine_defaults() -> dict[str, str]:
+    """Those that are not zero, by field."""
+    text = DEFAULTS.read_text().split("#define PS_CONFIG_DEFAULT")[1]
+    rows = re.findall(r"\.(\w+) = (?:PS_([KM])IB\((\d+)\)|(\d+))", text)
+    return {field: count or f"{size}{unit}iB" for field, unit, size, count in rows}
 
 
 class Option(NamedTuple):
@@ -19,10 +30,18 @@ class Option(NamedTuple):
     name: str
     type: str
     unit: str
-    default: str
     range: str
     field: str
     help: str
+
+    @property
+    def default(self) -> str:
+        """As a user would write it; "" where the engine decides."""
+        if self.field.startswith("engine.") and (value := engine_defaults().get(self.field[7:])):
+            return value
+        if self.type in ("SIZE", "LIST", "PACKED"):
+            return "0" if self.range.startswith("0") else ""
+        return {"COUNT": "0", "WORD": self.range.split("|")[0]}.get(self.type, "off")
 
 
 def split_arguments(text: str) -> list[str]:

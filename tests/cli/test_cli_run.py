@@ -39,7 +39,7 @@ from poolshim_cli.tune import profile  # noqa: E402
 
 pytestmark = pytest.mark.preload
 
-ROW = re.compile(r'^PS_OPTION\(\s*(\w+),\s*(\w+),\s*"[^"]*",\s*"[^"]*",\s*"([^"]*)"', re.M)
+ROW = re.compile(r'^PS_OPTION\(\s*(\w+),\s*(\w+),\s*"[^"]*",\s*"([^"]*)"', re.M)
 OPTIONS = ROW.findall((ROOT / "shim" / "config.def").read_text())
 SAMPLES = {"SIZE": "64KiB", "LIMIT": "2GiB", "COUNT": "1", "SWITCH": "on", "LIST": "16,48",
            "REPORT": "1", "PATH": "off", "PACKED": "thp:never"}  # fmt: skip

@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT, RunShim, load_script
@@ -87,9 +88,9 @@ def test_verbose_lists_every_option(run_shim: RunShim) -> None:
 
 @each_row("option", SETTABLE)
 @each_row("how", ["environment", "POOLSHIM_CONF"])
-def test_good_value_is_in_force(run_shim: RunShim, option: tuple[str, ...], how: str) -> None:
-    name, type_ = option[0], option[1]
-    value, shown = GOOD.get(name) or GOOD[type_]
+def test_good_value_is_in_force(run_shim: RunShim, option: Any, how: str) -> None:
+    name = option.name
+    value, shown = GOOD.get(name) or GOOD[option.type]
     if how == "environment":
         env = {f"POOLSHIM_{name}": value}
     else:
@@ -103,9 +104,9 @@ def test_good_value_is_in_force(run_shim: RunShim, option: tuple[str, ...], how:
 @each_row("option", SETTABLE)
 @each_row("how", ["environment", "POOLSHIM_CONF"])
 @each_row("strict", ["0", "1"])
-def test_bad_value(run_shim: RunShim, option: tuple[str, ...], how: str, strict: str) -> None:
+def test_bad_value(run_shim: RunShim, option: Any, how: str, strict: str) -> None:
     """One line and the default; in strict mode also the end, before main."""
-    name, type_, value = option[0], option[1], BAD[option[1]]
+    name, value = option.name, BAD[option.type]
     if how == "environment":
         env, where = {f"POOLSHIM_{name}": value}, f"POOLSHIM_{name}"
     else:
@@ -113,7 +114,7 @@ def test_bad_value(run_shim: RunShim, option: tuple[str, ...], how: str, strict:
     env = {"POOLSHIM_STRICT": strict, **env}
     result = run_shim(["/bin/echo", "hello"], env=env)
     lines = result.stderr.splitlines()
-    in_force = "off" if type_ in ("SWITCH", "REPORT", "PATH") else option[3] or "built-in"
+    in_force = option.default or "built-in"
     assert re.fullmatch(
         rf'poolshim: {where}: "{re.escape(value[:64])}(\.\.\.)?" .*; using {in_force}', lines[0]
     )

@@ -70,15 +70,15 @@ struct ps_config {
     void *trace_memory; /* so many bytes, zeroed, for a trace beside `record`; NULL: none */
 };
 
-/* Defaults. shim/config.def is their one source; a test asserts equality. */
+#define PS_KIB(count) ((size_t)(count) << 10)
+#define PS_MIB(count) ((size_t)(count) << 20)
+
+/* The defaults that are not zero. Listings and documents read them here. */
 #define PS_CONFIG_DEFAULT                                                                          \
     {                                                                                              \
-        .small_max_bytes = 0, .mmap_min_bytes = (size_t)32 << 20,                                  \
-        .cache_max_bytes = (size_t)64 << 20, .purge_delay_ms = 250, .limit = {0, 0},               \
-        .thp = PS_THP_AUTO, .foreign = PS_FOREIGN_ABORT, .harden = 0, .guard_sample = 0,           \
-        .guard_slots = 256, .profile = false, .profile_interval_bytes = (size_t)512 << 10,         \
-        .profile_max_bytes = (size_t)16 << 20, .profile_seed = 0, .record = false,                 \
-        .trace_bytes = (size_t)64 << 20, .trace_memory = NULL,                                     \
+        .mmap_min_bytes = PS_MIB(32), .cache_max_bytes = PS_MIB(64), .purge_delay_ms = 250,        \
+        .guard_slots = 256, .profile_interval_bytes = PS_KIB(512),                                 \
+        .profile_max_bytes = PS_MIB(16), .trace_bytes = PS_MIB(64),                                \
     }
 
 #endif
