@@ -71,6 +71,8 @@ if(TARGET poolshim-launcher)
         FILES_MATCHING PATTERN "*.py" PATTERN "*.toml" PATTERN "*.j2"
         PATTERN "*.js"
         PATTERN "__pycache__" EXCLUDE)
+    install(FILES ${PROJECT_SOURCE_DIR}/pools/engine/record/figures.def
+        DESTINATION ${python_dir}/poolshim_cli/live)
     file(RELATIVE_PATH to_library "/prefix/lib/poolshim"
         "/prefix/${CMAKE_INSTALL_LIBDIR}/libpoolshim.so.${PROJECT_VERSION_MAJOR}")
     file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/private)

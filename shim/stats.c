@@ -16,76 +16,17 @@
 
 #define BUFFER_BYTES 1024
 
-#define ROW(section, key, label, unit, field)                                                      \
-    { section, key, label, PS_UNIT_##unit, offsetof(struct ps_report, field), 0 }
-#define PROCESS_ROW(section, key, label, field, has)                                               \
-    {                                                                                              \
-        section, key, label, PS_UNIT_BYTES, offsetof(struct ps_report, process.field),             \
-            offsetof(struct ps_report, process.has)                                                \
-    }
-#define CALLS_ROW(key, label, field)                                                               \
-    {                                                                                              \
-        "calls", key, label, PS_UNIT_COUNT, offsetof(struct ps_report, field),                     \
-            offsetof(struct ps_report, census.has_calls)                                           \
-    }
+#define ROW(section, key, unit, field, label, has_offset)                                          \
+    {#section, #key, label, PS_UNIT_##unit, offsetof(struct ps_report, field), has_offset},
 
-/* In the order of the table; rows of a section are adjacent. docs/stats.md explains each. */
 const struct ps_report_row ps_report_rows[] = {
-    ROW("memory", "mapped_bytes", "mapped by the heap", BYTES, census.mapped_bytes),
-    PROCESS_ROW("memory", "resident_bytes", "resident, whole process", resident_bytes,
-                has_resident),
-    PROCESS_ROW("memory", "resident_peak_bytes", "resident at the peak", resident_peak_bytes,
-                has_resident_peak),
-    PROCESS_ROW("memory", "huge_page_bytes", "resident in huge pages", huge_bytes, has_huge),
-    ROW("memory", "live_bytes", "live", BYTES, live_bytes),
-    ROW("memory", "arena_bytes", "reserved addresses", BYTES, census.arena_bytes),
-    ROW("memory", "arena_count", "arenas", COUNT, census.arena_count),
-    ROW("memory", "metadata_bytes", "metadata", BYTES, census.metadata_bytes),
-
-    CALLS_ROW("malloc_count", "of malloc", census.malloc_count),
-    CALLS_ROW("free_count", "of free", census.free_count),
-    CALLS_ROW("malloc_rate", "of malloc, a second", malloc_rate),
-    CALLS_ROW("free_rate", "of free, a second", free_rate),
-
-    ROW("small_blocks", "live_count", "live blocks", COUNT, small_live_blocks),
-    ROW("small_blocks", "live_bytes", "live", BYTES, census.small_live_bytes),
-    ROW("small_blocks", "span_count", "spans", COUNT, small_spans),
-    ROW("small_blocks", "span_bytes", "in spans", BYTES, census.small_span_bytes),
-    ROW("small_blocks", "waste_bytes", "waste", BYTES, small_waste_bytes),
-    ROW("small_blocks", "rounding_bytes", "of live: rounding, about", BYTES, census.rounding_bytes),
-
-    ROW("page_runs", "live_count", "live runs", COUNT, census.run_live_count),
-    ROW("page_runs", "live_bytes", "live", BYTES, census.run_live_bytes),
-    ROW("page_runs", "cached_bytes", "in caches", BYTES, census.run_cached_bytes),
-
-    ROW("large_blocks", "live_count", "live mappings", COUNT, census.map_live_count),
-    ROW("large_blocks", "live_bytes", "live", BYTES, census.map_live_bytes),
-    ROW("large_blocks", "cached_count", "cached mappings", COUNT, census.map_cached_count),
-    ROW("large_blocks", "cached_bytes", "in cached mappings", BYTES, census.map_cached_bytes),
-
-    ROW("guarded_blocks", "live_count", "live samples", COUNT, census.guard_live_count),
-    ROW("guarded_blocks", "live_bytes", "live", BYTES, census.guard_live_bytes),
-    ROW("guarded_blocks", "held_bytes", "in pages of samples", BYTES, census.guard_held_bytes),
-
-    ROW("pools", "bytes", "in granules of used pages", BYTES, census.pages_bytes),
-
-    ROW("page_cache", "dirty_bytes", "free, resident", BYTES, census.cache_dirty_bytes),
-    ROW("page_cache", "clean_bytes", "free, not resident", BYTES, census.cache_clean_bytes),
-
-    ROW("purges", "count", "calls", COUNT, census.purge_count),
-    ROW("purges", "bytes", "released so far", BYTES, census.purged_bytes),
-
-    ROW("limit", "bytes", "of resident memory", BYTES, census.limit_bytes),
-    ROW("limit", "source", "set by", WORD, census.limit_source),
-    ROW("limit", "near_count", "times near", COUNT, census.limit_near_count),
-    ROW("limit", "purged_bytes", "released near it", BYTES, census.limit_purged_bytes),
-
-    ROW("remote_frees", "block_count", "blocks", COUNT, census.remote_free_count),
-    ROW("remote_frees", "batch_count", "batches", COUNT, census.remote_batch_count),
-
-    ROW("heaps", "live_count", "of running threads", COUNT, census.heap_live_count),
-    ROW("heaps", "total_count", "made so far", COUNT, census.heap_total_count),
-    ROW("heaps", "orphan_span_count", "spans without an owner", COUNT, census.orphan_span_count),
+#define PS_FIGURE(section, key, unit, field, metric, label, help)                                  \
+    ROW(section, key, unit, field, label, 0)
+#define PS_FIGURE_IF(has, section, key, unit, field, metric, label, help)                          \
+    ROW(section, key, unit, field, label, offsetof(struct ps_report, has))
+#define PS_WORD(section, key, unit, name, word, metric, label, help)                               \
+    ROW(section, key, unit, census.name, label, 0)
+#include "pools/engine/record/figures.def"
 };
 const size_t ps_report_row_count = sizeof ps_report_rows / sizeof ps_report_rows[0];
 

@@ -18,14 +18,15 @@ from .staging import Release
 CRATE = Path("pools/rust")
 OWN = ("Cargo.toml", "Cargo.lock", "build.rs", "README.md", "src", "examples")
 SOURCES = "c"  # what build.rs expects beside itself
+SUFFIXES = {".c", ".h", ".def"}
 LEFT_OUT = {"examples", "models"}
 
 
 def sources(root: Path) -> Iterator[Path]:
     """C sources and headers of engine and pools, from the root."""
-    for path in sorted((root / "pools").rglob("*.[ch]")):
+    for path in sorted((root / "pools").rglob("*")):
         name = path.relative_to(root)
-        if not LEFT_OUT & set(name.parts):
+        if path.suffix in SUFFIXES and not LEFT_OUT & set(name.parts):
             yield name
 
 

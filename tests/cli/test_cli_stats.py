@@ -210,7 +210,7 @@ def test_another_version_is_named(start: Start, what: str) -> None:
     with open(f"/proc/{process.pid}/mem", "r+b", buffering=0) as file:
         file.seek(place + {"magic": 0, "version": 16}[what])
         file.write(b"\7\0\0\0")
-    assert "of the layout, this command reads 1" in complaint(stats(process.pid), 1)
+    assert f"of the layout, this command reads {layout.VERSION}" in complaint(stats(process.pid), 1)
 
 
 @pytest.mark.preload

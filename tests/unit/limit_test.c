@@ -32,12 +32,6 @@ static void look_at(uint64_t rss_bytes) {
     look_after(1000);
 }
 
-static struct ps_limit_counts limit_counts(void) {
-    struct ps_limit_counts counts;
-    ps_limit_read(&counts);
-    return counts;
-}
-
 /* Slow calls, with a tick after every few. */
 static void work(size_t calls) {
     for (size_t i = 0; i < calls; i++) {
@@ -54,8 +48,8 @@ FRESH_TEST(without_a_limit_nothing_is_read) {
     }
     CHECK_EQ(fake_os_rss_readings(), 0);
     CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_NONE);
-    CHECK_EQ(limit_counts().bytes, 0);
-    CHECK_STR_EQ(limit_counts().source, "none");
+    CHECK_EQ(ps_limit_x_counts.bytes, 0);
+    CHECK_STR_EQ(ps_limit_x_counts.source, "none");
 }
 
 FRESH_TEST(pressure_rises_and_falls_with_what_is_in_memory) {
@@ -80,10 +74,10 @@ FRESH_TEST(pressure_rises_and_falls_with_what_is_in_memory) {
     for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) {
         look_at(looks[i].rss_bytes);
         CHECK_EQ(ps_retention_pressure(), looks[i].pressure);
-        CHECK_EQ(limit_counts().near_count, looks[i].near_count);
+        CHECK_EQ(ps_limit_x_counts.near_count, looks[i].near_count);
     }
-    CHECK_EQ(limit_counts().bytes, LIMIT_BYTES);
-    CHECK_STR_EQ(limit_counts().source, "setting");
+    CHECK_EQ(ps_limit_x_counts.bytes, LIMIT_BYTES);
+    CHECK_STR_EQ(ps_limit_x_counts.source, "setting");
 }
 
 FRESH_TEST(looks_are_rare_far_from_the_limit_and_never_more_than_one_in_4_ms) {
@@ -108,15 +102,15 @@ FRESH_TEST(per_cent_is_of_the_machine_where_no_group_has_less) {
     fake_os_set_memory_bytes(64 * MIB);
     set_limit(0, 50);
     look_at(1 * MIB);
-    CHECK_EQ(limit_counts().bytes, 32 * MIB);
-    CHECK_STR_EQ(limit_counts().source, "machine");
+    CHECK_EQ(ps_limit_x_counts.bytes, 32 * MIB);
+    CHECK_STR_EQ(ps_limit_x_counts.source, "machine");
     WHEN("the machine gets more memory");
     fake_os_set_memory_bytes(128 * MIB);
     look_after(50000);
-    CHECK_EQ(limit_counts().bytes, 32 * MIB);
+    CHECK_EQ(ps_limit_x_counts.bytes, 32 * MIB);
     look_after(10000);
     THEN("the limit follows within a minute");
-    CHECK_EQ(limit_counts().bytes, 64 * MIB);
+    CHECK_EQ(ps_limit_x_counts.bytes, 64 * MIB);
 }
 
 static uint64_t free_bytes(void) {
@@ -311,7 +305,7 @@ FRESH_TEST(threads_compare_while_memory_comes_and_goes) {
     for (size_t i = 0; i < 3; i++) {
         REQUIRE(pthread_join(threads[i], NULL) == 0);
     }
-    CHECK_CMP(limit_counts().near_count, >, 0);
+    CHECK_CMP(ps_limit_x_counts.near_count, >, 0);
     look_at(MIB);
     check_live_blocks(0);
 }
@@ -323,11 +317,11 @@ FRESH_TEST(a_limit_may_be_set_changed_and_ended_at_any_time) {
     CHECK(ps_limit_is_on());
     ps_limit_tick(ps_os_now_ms());
     CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_OVER);
-    CHECK_EQ(limit_counts().bytes, LIMIT_BYTES);
+    CHECK_EQ(ps_limit_x_counts.bytes, LIMIT_BYTES);
     ps_limit_set(&(struct ps_limit_setting){.bytes = 4 * LIMIT_BYTES});
     ps_limit_tick(ps_os_now_ms());
     CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_NONE);
-    CHECK_EQ(limit_counts().bytes, 4 * LIMIT_BYTES);
+    CHECK_EQ(ps_limit_x_counts.bytes, 4 * LIMIT_BYTES);
     ps_limit_set(&(struct ps_limit_setting){.bytes = LIMIT_BYTES});
     ps_limit_tick(ps_os_now_ms());
     ps_limit_set(&(struct ps_limit_setting){0});
@@ -336,8 +330,8 @@ FRESH_TEST(a_limit_may_be_set_changed_and_ended_at_any_time) {
     GIVEN("a thread that has asked before the limit ended");
     look_at(LIMIT_BYTES);
     CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_NONE);
-    CHECK_EQ(limit_counts().bytes, 0);
-    CHECK_STR_EQ(limit_counts().source, "none");
+    CHECK_EQ(ps_limit_x_counts.bytes, 0);
+    CHECK_STR_EQ(ps_limit_x_counts.source, "none");
 }
 
 /* Writes the setting as another process does: record/layout.h. */
@@ -351,15 +345,15 @@ FRESH_TEST(a_limit_may_be_written_from_outside) {
     write_setting(LIMIT_BYTES);
     look_at(LIMIT_BYTES);
     CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_OVER);
-    CHECK_EQ(limit_counts().bytes, LIMIT_BYTES);
+    CHECK_EQ(ps_limit_x_counts.bytes, LIMIT_BYTES);
     write_setting(4 * LIMIT_BYTES);
     look_at(LIMIT_BYTES);
     CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_NONE);
-    CHECK_EQ(limit_counts().bytes, 4 * LIMIT_BYTES);
+    CHECK_EQ(ps_limit_x_counts.bytes, 4 * LIMIT_BYTES);
     write_setting(PS_LIMIT_PERCENT | 200); /* at most all there is */
     look_at(LIMIT_BYTES);
-    CHECK_CMP(limit_counts().bytes, >, 0);
-    CHECK_CMP(limit_counts().bytes, <=, ps_os_memory_bytes());
+    CHECK_CMP(ps_limit_x_counts.bytes, >, 0);
+    CHECK_CMP(ps_limit_x_counts.bytes, <=, ps_os_memory_bytes());
     write_setting(LIMIT_BYTES);
     look_at(LIMIT_BYTES);
     CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_OVER);
@@ -368,8 +362,8 @@ FRESH_TEST(a_limit_may_be_written_from_outside) {
     look_at(LIMIT_BYTES);
     CHECK(!ps_limit_is_on());
     CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_NONE);
-    CHECK_EQ(limit_counts().bytes, 0);
-    CHECK_STR_EQ(limit_counts().source, "none");
+    CHECK_EQ(ps_limit_x_counts.bytes, 0);
+    CHECK_STR_EQ(ps_limit_x_counts.source, "none");
 }
 
 FRESH_TEST(the_child_of_a_fork_looks_the_limit_up_again) {
@@ -380,7 +374,7 @@ FRESH_TEST(the_child_of_a_fork_looks_the_limit_up_again) {
     pid_t child = fork();
     REQUIRE(child >= 0);
     ps_limit_tick(ps_os_now_ms());
-    CHECK_EQ(limit_counts().bytes, child == 0 ? 64 * MIB : 32 * MIB);
+    CHECK_EQ(ps_limit_x_counts.bytes, child == 0 ? 64 * MIB : 32 * MIB);
     unit_join_child(child);
 }
 

@@ -37,14 +37,14 @@ FRESH_TEST(pieces_are_zeroed_on_lines_of_their_own_and_never_overlap) {
         }
         CHECK_EQ(same, lengths[i]);
     }
-    CHECK_EQ(ps_metadata_bytes(), fake_os_mapped_bytes());
+    CHECK_EQ(ps_metadata_x_bytes, fake_os_mapped_bytes());
 }
 
 FRESH_TEST(a_map_is_zeroed_and_counted) {
     unsigned char *map = ps_metadata_map((size_t)2 << 20);
     REQUIRE(map != NULL);
     CHECK(is_zero(map, (size_t)2 << 20));
-    CHECK_EQ(ps_metadata_bytes(), 2 << 20);
+    CHECK_EQ(ps_metadata_x_bytes, 2 << 20);
     CHECK_EQ(fake_os_mapped_bytes(), 2 << 20);
 }
 
@@ -53,7 +53,7 @@ FRESH_TEST(exhaustion_gives_null_and_changes_nothing) {
     fake_os_refuse(FAKE_OS_ALL);
     CHECK_PTR_EQ(ps_metadata_take(1), NULL);
     CHECK_PTR_EQ(ps_metadata_map(65536), NULL);
-    CHECK_EQ(ps_metadata_bytes(), 0);
+    CHECK_EQ(ps_metadata_x_bytes, 0);
     WHEN("it gives some again");
     fake_os_refuse(0);
     unsigned char *piece = ps_metadata_take(4096);
@@ -68,7 +68,7 @@ FRESH_TEST(exhaustion_gives_null_and_changes_nothing) {
 FRESH_TEST(where_a_piece_is_refused_no_more_is_taken_than_is_needed) {
     unsigned char *first = ps_metadata_take(4096);
     REQUIRE(first != NULL);
-    size_t piece_bytes = ps_metadata_bytes();
+    size_t piece_bytes = ps_metadata_x_bytes;
     GIVEN("a system that gives 64 KiB at a time");
     fake_os_limit_reserve(65536);
     unsigned char *large[8];
@@ -78,7 +78,7 @@ FRESH_TEST(where_a_piece_is_refused_no_more_is_taken_than_is_needed) {
         CHECK(is_zero(large[i], 65536));
         memset(large[i], 1, 65536);
     }
-    CHECK_CMP(ps_metadata_bytes(), <=, piece_bytes + 8 * 65536);
+    CHECK_CMP(ps_metadata_x_bytes, <=, piece_bytes + 8 * 65536);
     THEN("the rest of the last piece still serves small ones");
     uint64_t calls = fake_os_calls(FAKE_OS_RESERVE);
     CHECK(ps_metadata_take(4096) != NULL);
@@ -87,7 +87,7 @@ FRESH_TEST(where_a_piece_is_refused_no_more_is_taken_than_is_needed) {
     fake_os_limit_reserve(SIZE_MAX);
     CHECK(ps_metadata_take(65536) != NULL);
     THEN("pieces are as usual");
-    CHECK_CMP(ps_metadata_bytes(), >=, 2 * piece_bytes);
+    CHECK_CMP(ps_metadata_x_bytes, >=, 2 * piece_bytes);
 }
 
 UNIT_MAIN

@@ -426,7 +426,7 @@ FRESH_TEST(exhaustion_gives_null_changes_nothing_and_passes) {
     }
     THEN("nothing has changed, and returned runs serve again");
     check_counts();
-    CHECK_EQ(fake_os_mapped_bytes(), 2 * MIB + ps_metadata_bytes());
+    CHECK_EQ(fake_os_mapped_bytes(), 2 * MIB + ps_metadata_x_bytes);
     do_give(5);
     CHECK(do_take(3, 1));
     fake_os_limit_reserve(SIZE_MAX);

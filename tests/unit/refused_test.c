@@ -24,13 +24,13 @@ FRESH_TEST(mappings_that_the_system_keeps_serve_the_next_ones) {
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RELEASE));
     use_and_free(9 * MIB, 1);
     /* Where the system puts a mapping decides whether the page map needs another leaf for it. */
-    uint64_t mapped_bytes = fake_os_mapped_bytes() - ps_metadata_bytes();
+    uint64_t mapped_bytes = fake_os_mapped_bytes() - ps_metadata_x_bytes;
     WHEN("mappings come and go while none is unmapped");
     for (size_t round = 0; round < ROUNDS; round++) {
         use_and_free(5 * MIB + round % 4 * MIB, round);
     }
     THEN("mappings that the system refused to unmap are used again");
-    CHECK_EQ(fake_os_mapped_bytes() - ps_metadata_bytes(), mapped_bytes);
+    CHECK_EQ(fake_os_mapped_bytes() - ps_metadata_x_bytes, mapped_bytes);
     CHECK_EQ(engine_census().map_live_count, 0);
     check_live_blocks(0);
     WHEN("the system unmaps again");
@@ -40,7 +40,7 @@ FRESH_TEST(mappings_that_the_system_keeps_serve_the_next_ones) {
     use_and_free(5 * MIB, 1);
     THEN("all is as before: a mapping that is unmapped at once");
     CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), reserves + 1);
-    CHECK_EQ(fake_os_mapped_bytes() - ps_metadata_bytes(), mapped_bytes);
+    CHECK_EQ(fake_os_mapped_bytes() - ps_metadata_x_bytes, mapped_bytes);
     check_live_blocks(0);
 }
 

@@ -149,13 +149,6 @@ void ps_guard_count(struct ps_guard_sampler *sampler, int64_t allocations) {
 
 /* ---- blocks ---- */
 
-void ps_guard_read(struct ps_guard_counts *out) {
-    /* relaxed, all three: a snapshot. */
-    out->live_count = ps_load_relaxed(&ps_guard_x_counts.live_count);
-    out->live_bytes = ps_load_relaxed(&ps_guard_x_counts.live_bytes);
-    out->held_bytes = ps_load_relaxed(&ps_guard_x_counts.held_bytes);
-}
-
 /* Counts a new live block. Called before the block can be freed, so that no count falls below 0. */
 static void count_in(struct ps_guard_record *record, size_t page_bytes) {
     /* relaxed, all three: counts. */

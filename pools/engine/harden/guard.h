@@ -87,7 +87,6 @@ struct ps_guard_counts {
 };
 /* Any thread adds. Read from outside the process, too: record/layout.h. */
 extern PS_HIDDEN struct ps_guard_counts ps_guard_x_counts;
-void ps_guard_read(struct ps_guard_counts *out);
 
 /* Repairs the lock in the child of a fork, on its only thread. */
 void ps_guard_fork_child(void);

@@ -204,13 +204,6 @@ void ps_limit_make_room(size_t bytes) {
     }
 }
 
-void ps_limit_read(struct ps_limit_counts *out) {
-    /* relaxed, all: statistics */
-    out->bytes = ps_load_relaxed(&ps_limit_x_counts.bytes);
-    out->source = ps_load_relaxed(&ps_limit_x_counts.source);
-    out->near_count = ps_load_relaxed(&ps_limit_x_counts.near_count);
-}
-
 void ps_limit_fork_child(void) {
     if (ps_lock_fork_child(&limit_lock)) {
         next_limit_ms = 0;

@@ -67,8 +67,6 @@ struct ps_limit_counts {
 /* Written under the lock. Read from outside the process, too: record/layout.h. */
 extern PS_HIDDEN struct ps_limit_counts ps_limit_x_counts;
 
-void ps_limit_read(struct ps_limit_counts *out);
-
 /* In the child of a fork, by its only thread. */
 void ps_limit_fork_child(void);
 

@@ -23,7 +23,7 @@ static void *map_locked(size_t bytes) {
     void *base = ps_os_reserve(bytes, ps_os_page_bytes());
     if (base != NULL) {
         PS_UNDO_NOTE(&metadata_undo, ps_metadata_x_bytes);
-        ps_metadata_x_bytes += bytes;
+        ps_owner_add(&ps_metadata_x_bytes, bytes);
     }
     return base;
 }
@@ -40,7 +40,7 @@ bool ps_metadata_map_at(void *base, size_t bytes) {
     bool is_mapped = ps_os_reserve_at(base, bytes);
     if (is_mapped) {
         PS_UNDO_NOTE(&metadata_undo, ps_metadata_x_bytes);
-        ps_metadata_x_bytes += bytes;
+        ps_owner_add(&ps_metadata_x_bytes, bytes);
     }
     ps_lock_release(&metadata_lock);
     return is_mapped;
@@ -68,13 +68,6 @@ void *ps_metadata_take(size_t bytes) {
     piece_next = result + rounded;
     ps_lock_release(&metadata_lock);
     return result;
-}
-
-uint64_t ps_metadata_bytes(void) {
-    ps_lock_acquire(&metadata_lock);
-    uint64_t bytes = ps_metadata_x_bytes;
-    ps_lock_release(&metadata_lock);
-    return bytes;
 }
 
 void ps_metadata_fork_child(void) { ps_lock_fork_child(&metadata_lock); }

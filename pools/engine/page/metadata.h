@@ -25,12 +25,9 @@ void *ps_metadata_map(size_t bytes);
  * multiple of the page. */
 bool ps_metadata_map_at(void *base, size_t bytes);
 
-/* The word with that figure. Written under the lock; read from outside the process, too:
+/* Address space taken so far, in bytes. Written under the lock; read from outside the process, too:
  * record/layout.h. */
 extern PS_HIDDEN uint64_t ps_metadata_x_bytes;
-
-/* Address space taken so far, in bytes. */
-uint64_t ps_metadata_bytes(void);
 
 /* Repairs the lock in the child of a fork, on its only thread. */
 void ps_metadata_fork_child(void);

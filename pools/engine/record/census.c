@@ -38,7 +38,6 @@ struct layers {
     struct ps_medium_counts medium;
     struct ps_mapping_counts mappings;
     struct ps_profile_counts profile;
-    uint64_t metadata_bytes;
 };
 
 struct count {
@@ -187,7 +186,6 @@ static void read_layers(struct layers *layers) {
     ps_medium_count(&layers->medium);
     ps_mapping_read(&layers->mappings);
     ps_profile_count(&layers->profile);
-    layers->metadata_bytes = ps_metadata_bytes();
 }
 
 /* The same without locks. The counts may be of different moments. */
@@ -198,19 +196,23 @@ static void peek_at_layers(struct layers *layers) {
     pages->clean_granules += pages->closed_granules;
     layers->mappings = ps_mapping_x_counts;
     layers->profile = ps_profile_x_counts;
-    layers->metadata_bytes = ps_load_relaxed(&ps_metadata_x_bytes); /* relaxed: as above */
+}
+
+/* Counts of one word each. */
+static void read_words(struct ps_census *out) {
+    /* relaxed, all: see the file comment */
+#define PS_FIGURE(...)
+#define PS_FIGURE_IF(...)
+#define PS_WORD(section, key, unit, name, word, metric, label, help)                               \
+    out->name = ps_load_relaxed(&(word));
+#include "pools/engine/record/figures.def"
 }
 
 static void add_layers(struct ps_census *out, const struct layers *layers) {
-    struct ps_purge_counts purges;
-    struct ps_guard_counts guarded;
-    struct ps_limit_counts limit;
     const struct ps_page_counts *pages = &layers->pages;
     const struct ps_medium_counts *medium = &layers->medium;
     const struct ps_mapping_counts *mappings = &layers->mappings;
-    ps_purge_read(&purges);
-    ps_guard_read(&guarded);
-    ps_limit_read(&limit);
+    read_words(out);
     out->run_live_count += layers->profile.medium_count;
     out->run_live_bytes += layers->profile.medium_bytes;
     out->arena_count = pages->arena_count;
@@ -223,19 +225,10 @@ static void add_layers(struct ps_census *out, const struct layers *layers) {
     out->map_live_bytes = mappings->live_bytes;
     out->map_cached_count = mappings->cached_count;
     out->map_cached_bytes = mappings->cached_bytes;
-    out->guard_live_count = guarded.live_count;
-    out->guard_live_bytes = guarded.live_bytes;
-    out->guard_held_bytes = guarded.held_bytes;
-    out->purge_count = purges.calls;
-    out->purged_bytes = purges.bytes;
-    out->limit_bytes = limit.bytes;
-    out->limit_source = limit.source;
-    out->limit_near_count = limit.near_count;
-    out->limit_purged_bytes = purges.pressed_bytes;
-    out->metadata_bytes = layers->metadata_bytes;
+    out->limit_source = ps_load_relaxed(&ps_limit_x_counts.source); /* relaxed: as above */
     out->orphan_span_count = ps_orphans_count();
     out->mapped_bytes = out->arena_bytes - out->cache_clean_bytes + mappings->live_bytes +
-                        mappings->cached_bytes + guarded.held_bytes + out->metadata_bytes;
+                        mappings->cached_bytes + out->guard_held_bytes + out->metadata_bytes;
     sum_calls(out, layers->profile.sample_count);
 }
 

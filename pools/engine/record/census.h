@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The census: a snapshot of everything that the engine counts, taken on demand. Each layer owns its
- * counters; this file adds them up. Callers: shim/stats.c, shim/introspect.c, tests. Any thread, at
- * any time. Takes the page-cache and registry locks one after the other, allocates nothing, needs
- * about 3 KiB for the result. Cost: O(granules in use).
+ * counters; this file adds them up, and takes the words that figures.def names. Callers:
+ * shim/stats.c, shim/introspect.c, tests. Any thread, at any time. Takes the page-cache and
+ * registry locks one after the other, allocates nothing, needs about 3 KiB for the result. Cost:
+ * O(granules in use).
  */
 #ifndef PS_RECORD_CENSUS_H
 #define PS_RECORD_CENSUS_H
@@ -26,40 +27,36 @@ struct ps_census_class {
 };
 
 struct ps_census {
+    /* Counted in one word each; bytes and counts. */
+#define PS_FIGURE(...)
+#define PS_FIGURE_IF(...)
+#define PS_WORD(section, key, unit, name, word, metric, label, help) uint64_t name;
+#include "pools/engine/record/figures.def"
     /* bytes */
-    uint64_t arena_bytes;        /* address space reserved in arenas */
-    uint64_t mapped_bytes;       /* arenas used so far + mappings + samples + metadata */
-    uint64_t rounding_bytes;     /* estimate: of small_live_bytes, more than was requested */
-    uint64_t small_live_bytes;   /* sum of live_blocks x block_bytes */
-    uint64_t small_span_bytes;   /* sum of span_bytes */
-    uint64_t run_live_bytes;     /* live runs */
-    uint64_t run_cached_bytes;   /* medium blocks in caches */
-    uint64_t pages_bytes;        /* granules that the pools library allocates by pages */
-    uint64_t map_live_bytes;     /* live mappings (large blocks) */
-    uint64_t guard_live_bytes;   /* live guarded samples */
-    uint64_t guard_held_bytes;   /* memory of live samples, and of freed ones in quarantine */
-    uint64_t cache_dirty_bytes;  /* other free runs, resident */
-    uint64_t cache_clean_bytes;  /* free runs, not resident (never touched, or purged) */
-    uint64_t map_cached_bytes;   /* cached freed large mappings */
-    uint64_t metadata_bytes;     /* heaps, map leaves: mapped, not necessarily resident */
-    uint64_t purged_bytes;       /* returned to the OS since the start */
-    uint64_t limit_bytes;        /* soft limit of resident memory; 0: none, or not read yet */
-    uint64_t limit_purged_bytes; /* of purged_bytes, near the limit */
+    uint64_t arena_bytes;       /* address space reserved in arenas */
+    uint64_t mapped_bytes;      /* arenas used so far + mappings + samples + metadata */
+    uint64_t rounding_bytes;    /* estimate: of small_live_bytes, more than was requested */
+    uint64_t small_live_bytes;  /* sum of live_blocks x block_bytes */
+    uint64_t small_span_bytes;  /* sum of span_bytes */
+    uint64_t run_live_bytes;    /* live runs */
+    uint64_t run_cached_bytes;  /* medium blocks in caches */
+    uint64_t pages_bytes;       /* granules that the pools library allocates by pages */
+    uint64_t map_live_bytes;    /* live mappings (large blocks) */
+    uint64_t cache_dirty_bytes; /* other free runs that hold memory */
+    uint64_t cache_clean_bytes; /* free runs that hold none (never touched, or purged) */
+    uint64_t map_cached_bytes;  /* freed large mappings kept for reuse */
     /* counts */
     uint64_t malloc_count; /* blocks allocated since the start */
     uint64_t free_count;   /* of them, freed: malloc_count less live blocks */
     uint64_t arena_count;
     uint64_t run_live_count;
     uint64_t map_live_count;
-    uint64_t guard_live_count;
     uint64_t map_cached_count;
-    uint64_t purge_count;        /* madvise and munmap calls that returned memory */
     uint64_t remote_free_count;  /* blocks freed by a thread that does not own them */
     uint64_t remote_batch_count; /* atomic transfers of these blocks */
     uint64_t heap_live_count;    /* heaps attached to a running thread */
     uint64_t heap_total_count;   /* heaps created since the start */
     uint64_t orphan_span_count;  /* spans without an owner */
-    uint64_t limit_near_count;   /* times the process came near the limit */
     bool has_calls;              /* malloc_count and free_count are known: not where freed blocks
                                   * are quarantined */
     const char *limit_source;    /* what the limit was computed from */

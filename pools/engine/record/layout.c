@@ -164,15 +164,6 @@ static const struct ps_layout_number numbers[] = {
     FIELD("mappings.live_bytes", struct ps_mapping_counts, live_bytes),
     FIELD("mappings.cached_count", struct ps_mapping_counts, cached_count),
     FIELD("mappings.cached_bytes", struct ps_mapping_counts, cached_bytes),
-    FIELD("purges.calls", struct ps_purge_counts, calls),
-    FIELD("purges.bytes", struct ps_purge_counts, bytes),
-    FIELD("purges.pressed_bytes", struct ps_purge_counts, pressed_bytes),
-    FIELD("guards.live_count", struct ps_guard_counts, live_count),
-    FIELD("guards.live_bytes", struct ps_guard_counts, live_bytes),
-    FIELD("guards.held_bytes", struct ps_guard_counts, held_bytes),
-    FIELD("limit.bytes", struct ps_limit_counts, bytes),
-    FIELD("limit.source", struct ps_limit_counts, source),
-    FIELD("limit.near_count", struct ps_limit_counts, near_count),
     CONSTANT("limit.percent", PS_LIMIT_PERCENT),
     FIELD("profile.sample_count", struct ps_profile_counts, sample_count),
     FIELD("profile.medium_count", struct ps_profile_counts, medium_count),
@@ -222,6 +213,10 @@ const struct ps_layout poolshim_layout = {
     .numbers = numbers,
     .places =
         {
+#define PS_FIGURE(...)
+#define PS_FIGURE_IF(...)
+#define PS_WORD(section, key, unit, name, word, metric, label, help) PLACE(#name, word),
+#include "pools/engine/record/figures.def"
             PLACE("window", ps_window),
             PLACE("map", ps_page_map),
             {"arenas", ps_page_arenas, 0},
@@ -231,11 +226,8 @@ const struct ps_layout poolshim_layout = {
             PLACE("classes", ps_size_classes),
             PLACE("class_count", ps_size_class_count),
             PLACE("mappings", ps_mapping_x_counts),
-            PLACE("purges", ps_purge_x_counts),
-            PLACE("guards", ps_guard_x_counts),
-            PLACE("limit", ps_limit_x_counts),
+            PLACE("limit_source", ps_limit_x_counts.source),
             PLACE("profile", ps_profile_x_counts),
-            PLACE("metadata_bytes", ps_metadata_x_bytes),
             PLACE("large_allocs", ps_large_x_allocs),
             PLACE("hard_level", ps_hard_level),
             PLACE("mark_salt", ps_link_mark_salt),

@@ -9,6 +9,7 @@
  *            are offsets in the library, which lie outside of its mapping
  *            Those named set. may also be written, a word at a time: settings that may change,
  *            and the demand for samples of profile/demand.h
+ *            The first ones are the counters of one word, by their names in figures.def
  *   numbers  names, offsets and lengths of the fields of their structures; constants of length 0
  *
  * A reader knows both by name, so that fields may move and names may be added. A change of what a
@@ -25,8 +26,17 @@
 #include <stdint.h>
 
 #define PS_LAYOUT_MAGIC "poolshim layout" /* with a terminator */
-#define PS_LAYOUT_VERSION 1
-#define PS_LAYOUT_PLACES 29
+#define PS_LAYOUT_VERSION 2
+
+enum ps_layout_word {
+#define PS_FIGURE(...)
+#define PS_FIGURE_IF(...)
+#define PS_WORD(section, key, unit, name, word, metric, label, help) PS_LAYOUT_WORD_##name,
+#include "pools/engine/record/figures.def"
+    PS_LAYOUT_WORDS
+};
+
+#define PS_LAYOUT_PLACES (26 + PS_LAYOUT_WORDS)
 
 struct ps_layout_place {
     char name[24];

@@ -28,7 +28,7 @@ ERRANDS = {
     "a C++ adapter": "C++ adapter",
     "an option": "option",
     "a hardening check": "mistakes",
-    "a statistic": "statistic",
+    "a counter": "counter",
     "a pool family": "new pool",
     "the purge policy": "memory goes back",
     "the page size of the system": "page size",

@@ -150,8 +150,7 @@ class Heap:
 
     def limit(self) -> int:
         """Bytes of resident memory from which on free memory goes back; 0: none."""
-        field = self.layout.field("limit.bytes")
-        return self.memory.number(self.layout.place("limit") + field.offset, field.length)
+        return self.memory.number(self.layout.place("limit_bytes"))
 
     def settings(self) -> tuple[int, bool]:
         """The purge delay in ms, and whether there is a background thread."""

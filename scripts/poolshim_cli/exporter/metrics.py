@@ -3,18 +3,19 @@
 
     registry = registry_of(Watch([]))
 
-Names never change: a board or an alarm refers to them. docs/command.md lists them.
+Most are figures of figures.def. Names never change: a board or an alarm refers to them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from ..errors import need
+from ..live.figures import COUNTER_END, FIGURES, Figure
 from ..live.processes import Row, Watch
 
 if TYPE_CHECKING:
@@ -22,25 +23,6 @@ if TYPE_CHECKING:
 
 LABELS = ["pid", "program"]
 PARTS = ("live", "rounding", "free", "cache", "metadata", "outside")
-# Name, help, field of the census, or of the counts.
-GAUGES = (
-    ("poolshim_live_blocks", "Blocks that the program holds", "live_count"),
-    ("poolshim_mapped_bytes", "Addresses that hold or may hold memory of the heap", "mapped_bytes"),
-    ("poolshim_limit_bytes", "Soft limit of resident memory, 0 without", "limit_bytes"),
-    ("poolshim_heaps", "Heaps of running threads", "heap_live_count"),
-    ("poolshim_orphan_spans", "Spans without an owner", "orphan_span_count"),
-)
-COUNTERS = (
-    ("poolshim_purges", "System calls that released memory", "purge_count"),
-    ("poolshim_purged_bytes", "Bytes that they released", "purged_bytes"),
-    ("poolshim_limit_near", "Times that the process came near its limit", "limit_near_count"),
-    ("poolshim_remote_frees", "Blocks freed by a thread that does not own them",
-     "remote_free_count"),
-)  # fmt: skip
-CALLS = (
-    ("poolshim_mallocs", "Blocks allocated", "malloc_count"),
-    ("poolshim_frees", "Blocks freed", "free_count"),
-)
 CLASSES = (
     ("poolshim_class_live_bytes", "Live blocks of a size class", "live_bytes"),
     ("poolshim_class_waste_bytes", "Bytes in its spans that hold no live block", "waste_bytes"),
@@ -92,22 +74,28 @@ class Collector:
             for part in PARTS:
                 memory.add_metric([str(row.pid), row.program, part], parts[part])
         yield memory
-        for name, text, field in GAUGES:
-            yield self.filled(self.gauge(name, text), rows, field)
-        counted = [row for row in rows if row.census.has_calls]
-        for metrics, counting in ((COUNTERS, rows), (CALLS, counted)):
-            for name, text, field in metrics:
-                family = self.counter(name, text)
-                for row in counting:
-                    family.add_metric([str(row.pid), row.program], row.counts[field])
-                yield family
+        blocks = self.gauge("poolshim_live_blocks", "Blocks that the program has, of all kinds")
+        yield self.filled(blocks, rows, lambda row: row.census.live_count)
+        for figure in FIGURES:
+            if figure.metric:
+                yield self.family_of(figure, rows)
         yield from self.classes(rows)
 
-    def filled(self, family: Any, rows: list[Row], field: str) -> Any:
-        """The family with a figure of each process's census."""
+    def filled(self, family: Any, rows: list[Row], value: Callable[[Row], int]) -> Any:
+        """The family with a value of each process."""
         for row in rows:
-            family.add_metric([str(row.pid), row.program], getattr(row.census, field))
+            family.add_metric([str(row.pid), row.program], value(row))
         return family
+
+    def family_of(self, figure: Figure, rows: list[Row]) -> Any:
+        """A figure of the report, of the processes that have it."""
+        text = figure.help[0].upper() + figure.help[1:].replace("`", "")
+        known = [row for row in rows if not figure.has or getattr(row.census, figure.has)]
+        if figure.is_counter:
+            name = figure.metric.removesuffix(COUNTER_END)
+            return self.filled(self.counter(name, text), known, lambda row: row.counts[figure.name])
+        family = self.gauge(figure.metric, text)
+        return self.filled(family, known, lambda row: getattr(row.census, figure.name))
 
     def classes(self, rows: list[Row]) -> Iterator[Any]:
         """The figures of each size class in use."""

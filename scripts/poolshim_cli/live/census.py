@@ -23,6 +23,7 @@ from .caches import (
     read_cpu_caches,
     read_hard_blocks,
 )
+from .figures import FIGURES
 from .layout import Layout, find
 from .memory import Memory, Unreadable, contradictions
 from .slots import Leaf, Map, Spans, signed
@@ -31,6 +32,7 @@ HEAPS_MAX = 1 << 20
 ARENAS_MAX = 1 << 16  # the library has at most 4096
 CHECKED_SLOTS = 1 << 14  # between two looks at the clock
 TRIES = 3
+WORDS = [figure.name for figure in FIGURES if figure.is_word]
 WEIGHT_LIMIT = 1 << 40  # of blocks that one heap's mean counts for
 
 
@@ -93,11 +95,6 @@ class Census:
     cache_dirty_bytes: int = 0
     cache_clean_bytes: int = 0
     metadata_bytes: int = 0
-    purge_count: int = 0
-    purged_bytes: int = 0
-    limit_bytes: int = 0
-    limit_near_count: int = 0
-    limit_purged_bytes: int = 0
     remote_free_count: int = 0
     remote_batch_count: int = 0
     heap_live_count: int = 0
@@ -108,8 +105,13 @@ class Census:
     large_allocs: int = 0
     sample_count: int = 0
 
+    def __post_init__(self) -> None:
+        """Also has the words that no field above names."""
+        for name in WORDS:
+            setattr(self, name, 0)
+
     @property
-    def small_live_count(self) -> int:
+    def small_live_blocks(self) -> int:
         """Blocks of size classes."""
         return sum(one.live_blocks for one in self.classes)
 
@@ -119,7 +121,7 @@ class Census:
         return sum(one.live_bytes for one in self.classes)
 
     @property
-    def small_span_count(self) -> int:
+    def small_spans(self) -> int:
         """Spans of all classes."""
         return sum(one.spans for one in self.classes)
 
@@ -141,7 +143,7 @@ class Census:
     @property
     def live_count(self) -> int:
         """Blocks of all kinds."""
-        return (self.small_live_count + self.run_live_count + self.map_live_count
+        return (self.small_live_blocks + self.run_live_count + self.map_live_count
                 + self.guard_live_count)  # fmt: skip
 
     @property
@@ -255,22 +257,15 @@ class Reader:
         (census.map_live_count, census.map_live_bytes, census.map_cached_count,
          census.map_cached_bytes) = self.group(
             "mappings", "live_count", "live_bytes", "cached_count", "cached_bytes")  # fmt: skip
-        census.purge_count, census.purged_bytes, census.limit_purged_bytes = self.group(
-            "purges", "calls", "bytes", "pressed_bytes"
-        )
-        census.guard_live_count, census.guard_live_bytes, census.guard_held_bytes = self.group(
-            "guards", "live_count", "live_bytes", "held_bytes"
-        )
-        census.limit_bytes, source, census.limit_near_count = self.group(
-            "limit", "bytes", "source", "near_count"
-        )
+        for name in WORDS:
+            setattr(census, name, self.memory.number(self.layout.place(name)))
+        source = self.memory.number(self.layout.place("limit_source"))
         census.limit_source = self.memory.text(source)
         census.sample_count, medium_count, medium_bytes = self.group(
             "profile", "sample_count", "medium_count", "medium_bytes"
         )
         census.run_live_count += medium_count
         census.run_live_bytes += medium_bytes
-        census.metadata_bytes = self.memory.number(self.layout.place("metadata_bytes"))
         census.large_allocs = self.memory.number(self.layout.place("large_allocs"))
         level = self.memory.number(self.layout.place("hard_level"), 4)
         census.has_calls = level < self.layout.offset("harden.check_blocks")

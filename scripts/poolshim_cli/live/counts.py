@@ -14,9 +14,9 @@ import os
 from .. import control
 from ..foreign import files
 from .census import Census
+from .figures import FIGURES
 
-NAMES = ("malloc_count", "free_count", "purge_count", "purged_bytes", "limit_near_count",
-         "remote_free_count")  # fmt: skip
+NAMES = [figure.name for figure in FIGURES if figure.is_counter]
 AT_RANDOM, RANDOM_BYTES = 25, 16
 
 

@@ -18,7 +18,7 @@ from ..errors import Failed, OwnFailure
 from ..version import VERSION as TEXT_OF_RELEASE
 from .memory import Memory, Record, Unreadable, contradictions
 
-SYMBOL, MAGIC, VERSION = "poolshim_layout", b"poolshim layout\0", 1
+SYMBOL, MAGIC, VERSION = "poolshim_layout", b"poolshim layout\0", 2
 HEADER = struct.Struct("<16s4IQ")
 PLACE = struct.Struct("<24s2Q")
 NUMBER = struct.Struct("<28sIQ")

@@ -3,7 +3,7 @@
 
     report = take(1234); table(report), as_json(report)
 
-The rows, their names, order and layout are the library's; a test compares them.
+The rows are those of figures.def, their layout is the library's; a test compares them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .. import control
 from ..errors import Failed
 from ..foreign import files
 from .census import Census, Reader, SizeClass
+from .figures import FIGURES, Figure
 from .memory import PAGE_BYTES, READING_SECONDS, Memory, Unreadable
 
 FORMAT_VERSION = 1
@@ -27,58 +28,6 @@ NAME_MAX = 4096
 CLASS_COLUMNS = (("block bytes", 12), ("live blocks", 14), ("live bytes", 16), ("spans", 9),
                  ("span bytes", 16), ("waste bytes", 16), ("waste %", 9))  # fmt: skip
 UNITS = ("KiB", "MiB", "GiB")
-
-# Section, key, label; what ends in _bytes is bytes, the rest counts and words.
-ROWS = (
-    ("memory", "mapped_bytes", "mapped by the heap"),
-    ("memory", "resident_bytes", "resident, whole process"),
-    ("memory", "resident_peak_bytes", "resident at the peak"),
-    ("memory", "huge_page_bytes", "resident in huge pages"),
-    ("memory", "live_bytes", "live"),
-    ("memory", "arena_bytes", "reserved addresses"),
-    ("memory", "arena_count", "arenas"),
-    ("memory", "metadata_bytes", "metadata"),
-    ("calls", "malloc_count", "of malloc"),
-    ("calls", "free_count", "of free"),
-    ("calls", "malloc_rate", "of malloc, a second"),
-    ("calls", "free_rate", "of free, a second"),
-    ("small_blocks", "live_count", "live blocks"),
-    ("small_blocks", "live_bytes", "live"),
-    ("small_blocks", "span_count", "spans"),
-    ("small_blocks", "span_bytes", "in spans"),
-    ("small_blocks", "waste_bytes", "waste"),
-    ("small_blocks", "rounding_bytes", "of live: rounding, about"),
-    ("page_runs", "live_count", "live runs"),
-    ("page_runs", "live_bytes", "live"),
-    ("page_runs", "cached_bytes", "in caches"),
-    ("large_blocks", "live_count", "live mappings"),
-    ("large_blocks", "live_bytes", "live"),
-    ("large_blocks", "cached_count", "cached mappings"),
-    ("large_blocks", "cached_bytes", "in cached mappings"),
-    ("guarded_blocks", "live_count", "live samples"),
-    ("guarded_blocks", "live_bytes", "live"),
-    ("guarded_blocks", "held_bytes", "in pages of samples"),
-    ("pools", "bytes", "in granules of used pages"),
-    ("page_cache", "dirty_bytes", "free, resident"),
-    ("page_cache", "clean_bytes", "free, not resident"),
-    ("purges", "count", "calls"),
-    ("purges", "bytes", "released so far"),
-    ("limit", "bytes", "of resident memory"),
-    ("limit", "source", "set by"),
-    ("limit", "near_count", "times near"),
-    ("limit", "purged_bytes", "released near it"),
-    ("remote_frees", "block_count", "blocks"),
-    ("remote_frees", "batch_count", "batches"),
-    ("heaps", "live_count", "of running threads"),
-    ("heaps", "total_count", "made so far"),
-    ("heaps", "orphan_span_count", "spans without an owner"),
-)
-# What the census's names begin with in a section, before the key; others are its names as they are.
-PREFIXES = {"small_blocks": "small", "page_runs": "run", "large_blocks": "map",
-            "guarded_blocks": "guard", "pools": "pages", "page_cache": "cache", "purges": "purge",
-            "limit": "limit", "heaps": "heap"}  # fmt: skip
-FIELDS = {("purges", "bytes"): "purged_bytes", ("remote_frees", "block_count"): "remote_free_count",
-          ("remote_frees", "batch_count"): "remote_batch_count"}  # fmt: skip
 
 
 @dataclass
@@ -91,7 +40,7 @@ class Report:
     census: Census
     resident_bytes: int | None = None
     resident_peak_bytes: int | None = None
-    huge_page_bytes: int | None = None
+    huge_bytes: int | None = None
     seconds: float = 0.0  # since the start
 
     @property
@@ -178,13 +127,11 @@ def read(
     return report
 
 
-def value_of(report: Report, section: str, key: str) -> Any:
+def value_of(report: Report, figure: Figure) -> Any:
     """The value of a row; None: unknown."""
-    if section == "calls" and not report.census.has_calls:
+    if figure.has == "has_calls" and not report.census.has_calls:
         return None
-    name = FIELDS.get((section, key), f"{PREFIXES.get(section)}_{key}")
-    owners = ((report, key), (report.census, name), (report.census, key))
-    return next(getattr(one, field) for one, field in owners if hasattr(one, field))
+    return getattr(report if hasattr(report, figure.name) else report.census, figure.name)
 
 
 def size_class(one: SizeClass) -> dict[str, int]:
@@ -198,8 +145,8 @@ def as_dict(report: Report) -> dict[str, Any]:
     """The report as docs/stats.md describes it."""
     found: dict[str, Any] = {"format": FORMAT_VERSION, "poolshim": report.release,
                              "pid": report.pid, "program": report.program}  # fmt: skip
-    for section, key, _label in ROWS:
-        found.setdefault(section, {})[key] = value_of(report, section, key)
+    for figure in FIGURES:
+        found.setdefault(figure.section, {})[figure.key] = value_of(report, figure)
     found["size_classes"] = [size_class(one) for one in report.census.classes]
     return found
 
@@ -255,8 +202,8 @@ def class_lines(census: Census) -> str:
         nbytes = sum(one.span_bytes for one in empty)
         lines += class_line("unused", 0, 0, sum(one.spans for one in empty), nbytes, nbytes, "")
     waste, nbytes = census.small_waste_bytes, census.small_span_bytes
-    return lines + class_line("all", census.small_live_count, census.small_live_bytes,
-                              census.small_span_count, nbytes, waste,
+    return lines + class_line("all", census.small_live_blocks, census.small_live_bytes,
+                              census.small_spans, nbytes, waste,
                               percent(waste, nbytes))  # fmt: skip
 
 
@@ -265,14 +212,14 @@ def table(report: Report) -> str:
     lines = f"poolshim {report.release}: statistics of process {report.pid}, "
     lines += quoted(report.program) + "\n"
     section = ""
-    for title, key, label in ROWS:
-        if title != section:
-            section = title
-            lines += f"\n{title.replace('_', ' ')}\n"
-        value = value_of(report, title, key)
+    for figure in FIGURES:
+        if figure.section != section:
+            section = figure.section
+            lines += f"\n{section.replace('_', ' ')}\n"
+        value = value_of(report, figure)
         shown = "unknown" if value is None else str(value)
-        lines += f"  {label:{LABEL_COLUMN}}{shown:>{NUMBER_COLUMN}}"
-        if key.rpartition("_")[2] == "bytes" and value is not None:
+        lines += f"  {figure.label:{LABEL_COLUMN}}{shown:>{NUMBER_COLUMN}}"
+        if figure.unit == "BYTES" and value is not None:
             lines += f" bytes{rounded(value):>{SIZE_COLUMN}}"
         lines += "\n"
     return lines + "\nsize classes\n" + class_lines(report.census)
