@@ -348,10 +348,7 @@ static void drop_behind(const struct ps_run *run, size_t bytes) {
     }
 }
 
-void *ps_large_resize(struct ps_slot *slot, void *block, size_t bytes) {
-    if (ps_block_is_medium(slot)) {
-        return ps_medium_resize(slot, block, bytes) ? block : NULL;
-    }
+void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
     if (bytes > (size_t)PTRDIFF_MAX - PS_GRANULE_BYTES) {
         return NULL;
     }
@@ -360,9 +357,6 @@ void *ps_large_resize(struct ps_slot *slot, void *block, size_t bytes) {
     size_t capacity = capacity_of(slot);
     if (ps_limit_is_on() && bytes > capacity) {
         ps_limit_make_room(bytes - capacity);
-    }
-    if (ps_medium_is_size(bytes, 1)) {
-        return NULL; /* too small for its kind: a copy returns all of it */
     }
     if (tail_bytes != 0) {
         return resize_guarded(slot, bytes);

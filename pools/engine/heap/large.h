@@ -62,8 +62,9 @@ void ps_large_set_family(struct ps_slot *slot, enum ps_family family);
  * because writing zeroes would make all of it resident. */
 void ps_large_make_zero(void *block, size_t bytes);
 
-/* Resizes in place or by moving pages; NULL, without errno, when only a copy will do. */
-void *ps_large_resize(struct ps_slot *slot, void *block, size_t bytes);
+/* Resizes a run or a mapping in place or by moving pages; NULL, without errno, when only a copy
+ * will do. */
+void *ps_large_resize(struct ps_slot *slot, size_t bytes);
 
 /* Called once, before the first large block. */
 void ps_large_start(const struct ps_config *config);

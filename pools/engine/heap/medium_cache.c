@@ -279,16 +279,18 @@ void ps_medium_fork_salvage(struct ps_heap *heap) {
     set_limit(cache, 0, 0); /* whatever the thread was changing */
 }
 
-bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes) {
+bool ps_medium_serves(size_t block_bytes, size_t bytes) {
+    size_t pages = block_bytes >> PS_MEDIUM_PAGE_SHIFT;
+    size_t wanted = pages_for(bytes);
+    return wanted <= pages && pages <= most_pages_for(wanted);
+}
+
+bool ps_medium_set_length(struct ps_slot *slot, void *block, size_t bytes) {
     uint8_t *mark = ps_medium_mark(slot, block);
     size_t pages = ps_load_relaxed(mark); /* relaxed: the caller's block */
     size_t wanted = pages_for(bytes);
-    if (bytes >= limit_bytes ||
-        (wanted > pages && !ps_medium_extend(ps_medium_block_of(block, pages), wanted - pages))) {
+    if (wanted > pages && !ps_medium_extend(ps_medium_block_of(block, pages), wanted - pages)) {
         return false;
-    }
-    if (wanted < pages && pages <= most_pages_for(wanted)) {
-        return true;
     }
     set_mark(mark, wanted);
     if (wanted < pages) {

@@ -204,8 +204,12 @@ static inline bool ps_medium_free_soon(struct ps_medium_cache *cache, struct ps_
  * live block starts is passed to the mode. True if it is time to read the clock. */
 bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *block);
 
-/* Grows or shrinks the block in place. Returns false when that is impossible. */
-bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes);
+/* True if a block so long serves a request: it may be up to an eighth longer. */
+bool ps_medium_serves(size_t block_bytes, size_t bytes);
+
+/* Grows or shrinks the block in place, to a length that ps_medium_is_size is true of. Returns false
+ * when the pages after it are in use. */
+bool ps_medium_set_length(struct ps_slot *slot, void *block, size_t bytes);
 
 /* Returns all cached blocks to their regions. */
 void ps_medium_flush(struct ps_heap *heap);

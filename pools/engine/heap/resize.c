@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See resize.h.
+ * See resize.h. Here realloc is decided: which block stays, is resized in place or moves, and with
+ * how much room. The files of a kind, medium_cache.c, large.c and mapping.c, only do it.
  */
 #include "pools/engine/heap/resize.h"
 
@@ -9,6 +10,7 @@
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
+#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/bytes.h"
@@ -78,10 +80,23 @@ void *ps_resize_by_move(const struct ps_slot *slot, void *block, size_t bytes) {
     return copy;
 }
 
+/* A medium block keeps its place where the request is for a medium block: whole if it is not much
+ * too long, else it grows over the pages after it, or returns its end. */
+static bool resize_medium(struct ps_slot *slot, void *block, size_t bytes) {
+    if (bytes <= ps_size_class_max_bytes || !ps_medium_is_size(bytes, 1)) {
+        return false;
+    }
+    return ps_medium_serves(ps_large_usable(slot, block), bytes) ||
+           ps_medium_set_length(slot, block, bytes);
+}
+
 void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes) {
-    bool is_medium = ps_block_is_medium(slot);
-    bool is_kind = bytes > (is_medium ? ps_size_class_max_bytes : PS_CLASS_BYTES_LIMIT);
-    return is_kind ? ps_large_resize(slot, block, bytes) : NULL;
+    if (ps_block_is_medium(slot)) {
+        return resize_medium(slot, block, bytes) ? block : NULL;
+    }
+    /* Too short for a run or a mapping: a copy returns all of it. */
+    bool is_kind = bytes > PS_CLASS_BYTES_LIMIT && !ps_medium_is_size(bytes, 1);
+    return is_kind ? ps_large_resize(slot, bytes) : NULL;
 }
 
 void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes) {

@@ -34,6 +34,7 @@ ERRANDS = {
     "the page size of the system": "page size",
     "the policy of huge pages": "huge pages",
     "a processor": "processor",
+    "realloc": "realloc",
 }
 
 # The header that says when memory goes back; every source of that row includes it.
