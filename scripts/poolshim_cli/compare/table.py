@@ -121,7 +121,7 @@ def clock_line(summary: Summary) -> str:
         return "time: the launcher's clock"
     extra = f"hyperfine and the launcher around the command take {time_text(summary.overhead_s)}"
     if summary.clock == "hyperfine":
-        return f"time: hyperfine's, of which {time_text(summary.overhead_s)} are the launcher's"
+        return f"time: hyperfine's, including {time_text(summary.overhead_s)} of the launcher"
     return f"time: the launcher's clock, for {extra}, more than 1 % of this command's time"
 
 
