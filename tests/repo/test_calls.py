@@ -155,7 +155,7 @@ def plant(root: Path, sources: dict[str, str]) -> Objects:
         ("extern int up; int down(void) { return up; }\n", "int up = 1;\n"),
     ],
 )
-def test_planted_upward_reference_is_found(tmp_path: Path, text: str, above: str) -> None:
+def planted_upward_reference_is_found(tmp_path: Path, text: str, above: str) -> None:
     objects = plant(tmp_path, {"pools/engine/small/low": text, "pools/engine/heap/high": above})
     wanted = ["pools/engine/small/low refers to up of pools/engine/heap/high, which is above it"]
     assert upward_references(objects) == wanted
@@ -186,6 +186,13 @@ def a_pointer_in_a_table_is_no_call_into_a_knot(tmp_path: Path) -> None:
     assert not cycles(objects)
 
 
-@each_row("check", [planted_knot_is_found, a_pointer_in_a_table_is_no_call_into_a_knot])
-def test_knots_are_of_calls(tmp_path: Path, check: Callable[[Path], None]) -> None:
-    check(tmp_path)
+@each_row(
+    "check",
+    [
+        planted_upward_reference_is_found,
+        planted_knot_is_found,
+        a_pointer_in_a_table_is_no_call_into_a_knot,
+    ],
+)
+def test_planted_references(tmp_path: Path, check: Callable[..., None]) -> None:
+    check(tmp_path=tmp_path)

@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -39,11 +40,11 @@ DRAWINGS = sorted((ROOT / "docs" / "pictures").glob("*.dot"))
 FIGURES, TABLES = GEN_DOCS.read_figures()
 
 
-def test_documents_have_the_figures_of_their_sources() -> None:
+def documents_have_the_figures_of_their_sources() -> None:
     assert not [str(path) for path, text in GEN_DOCS.made().items() if path.read_text() != text]
 
 
-def test_every_figure_names_its_command_and_date() -> None:
+def every_figure_names_its_command_and_date() -> None:
     content = GEN_DOCS.json.loads(GEN_DOCS.FIGURES.read_text())
     for figure in [*content["figures"].values(), *content["tables"].values()]:
         assert re.fullmatch(r"(scripts|bench|build|tests)/\S.*", figure["command"])
@@ -51,7 +52,7 @@ def test_every_figure_names_its_command_and_date() -> None:
         assert (ROOT / figure["command"].split()[0]).exists()
 
 
-def test_an_outdated_figure_is_replaced() -> None:
+def an_outdated_figure_is_replaced() -> None:
     filled = GEN_DOCS.fill("<!-- figure: a.b -->1<!-- / -->", {"a.b": "2"}, {})
     assert filled == "<!-- figure: a.b -->2<!-- / -->"
     filled = GEN_DOCS.fill("<!-- table: t -->\nold\n<!-- / -->", {}, {"t": "| a |"})
@@ -63,7 +64,7 @@ def test_an_outdated_figure_is_replaced() -> None:
     ["<!-- figure: no.such -->1<!-- / -->", "<!-- figure: a.b -->1", "1<!-- / -->",
      "<!-- table: a.b -->1<!-- / -->"],
 )  # fmt: skip
-def test_an_unknown_name_and_a_lone_mark_are_errors(text: str) -> None:
+def an_unknown_name_and_a_lone_mark_are_errors(text: str) -> None:
     with pytest.raises(ValueError, match=r"no figure|no table|other half"):
         GEN_DOCS.fill(text, {"a.b": "1"}, {})
 
@@ -73,7 +74,7 @@ def marked_figures() -> set[str]:
     return {name for kind, name, _ in GEN_DOCS.MARK.findall(text) if kind == "figure"}
 
 
-def test_a_count_of_attacks_stands_between_marks_only() -> None:
+def a_count_of_attacks_stands_between_marks_only() -> None:
     """Of all figures these change most often, and no other figure has their values."""
     then = (ROOT / "docs" / "decisions", ROOT / "bench" / "results")  # what was so at the time
     values = {FIGURES[name] for name in marked_figures() if name.startswith("attacks.")}
@@ -86,10 +87,24 @@ def test_a_count_of_attacks_stands_between_marks_only() -> None:
     assert found == []
 
 
+@each_row(
+    "check",
+    [
+        documents_have_the_figures_of_their_sources,
+        every_figure_names_its_command_and_date,
+        an_outdated_figure_is_replaced,
+        an_unknown_name_and_a_lone_mark_are_errors,
+        a_count_of_attacks_stands_between_marks_only,
+    ],
+)
+def test_figures(check: Callable[[], None]) -> None:
+    check()
+
+
 # ---- drawings ----
 
 
-def test_pictures_of_outputs_are_those_of_the_documents() -> None:
+def pictures_of_outputs_are_those_of_the_documents() -> None:
     """And the README has them all."""
     answers = load_script("gen-answers")
     assert run_captured([answers.__file__, "--check"]).returncode == 0
@@ -103,7 +118,7 @@ def test_pictures_of_outputs_are_those_of_the_documents() -> None:
 
 
 @each_row("source", DRAWINGS)
-def test_drawings_fit_a_narrow_screen_and_have_dark_colours(source: Path) -> None:
+def drawings_fit_a_narrow_screen_and_have_dark_colours(source: Path) -> None:
     if not site_drawings.is_drawn(source.name):
         pytest.skip("dot is not installed: run scripts/setup")
     text = site_drawings.draw(source, "")
@@ -115,7 +130,7 @@ def test_drawings_fit_a_narrow_screen_and_have_dark_colours(source: Path) -> Non
     assert all(float(size) >= 9 for size in re.findall(r'font-size="([\d.]+)"', text))
 
 
-def test_every_drawing_is_shown() -> None:
+def every_drawing_is_shown() -> None:
     text = "".join(path.read_text() for path in documents())
     shown = {Path(link).name for _, link in site_drawings.LINK.findall(text)}
     assert len(DRAWINGS) >= 3 and {path.name for path in DRAWINGS} <= shown
@@ -126,7 +141,7 @@ RESULTS = sorted(path for path in (ROOT / "bench" / "results").glob("*/*.json")
 
 
 @each_row("path", RESULTS)
-def test_memory_over_time_is_drawn(path: Path) -> None:
+def memory_over_time_is_drawn(path: Path) -> None:
     text = site_drawings.draw(path, "<a title>")
     picture = ElementTree.fromstring(text)
     assert picture.findtext("{*}title") == "<a title>"
@@ -136,6 +151,19 @@ def test_memory_over_time_is_drawn(path: Path) -> None:
               for point in line.attrib["points"].split()]  # fmt: skip
     width, height = int(picture.attrib["width"]), int(picture.attrib["height"])
     assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
+
+
+@each_row(
+    "check",
+    [
+        pictures_of_outputs_are_those_of_the_documents,
+        drawings_fit_a_narrow_screen_and_have_dark_colours,
+        every_drawing_is_shown,
+        memory_over_time_is_drawn,
+    ],
+)
+def test_drawings(check: Callable[[], None]) -> None:
+    check()
 
 
 def test_what_cannot_be_drawn_is_an_error(tmp_path: Path) -> None:
@@ -173,13 +201,18 @@ def compile_sizes(sizes: dict[str, int], folder: Path) -> subprocess.CompletedPr
     return run_captured([*command, f"-I{ROOT}/pools/include", source])
 
 
-def test_sizes_are_those_of_the_code(tmp_path: Path) -> None:
+def sizes_are_those_of_the_code(tmp_path: Path) -> None:
     sizes = sizes_of(SIZES.read_text())
     assert len(sizes) >= 5
     result = compile_sizes(sizes, tmp_path)
     assert result.returncode == 0, result.stderr
 
 
-def test_a_wrong_size_is_found(tmp_path: Path) -> None:
+def a_wrong_size_is_found(tmp_path: Path) -> None:
     result = compile_sizes({"struct ps_run": 33}, tmp_path)
     assert "static assertion failed" in result.stderr
+
+
+@each_row("check", [sizes_are_those_of_the_code, a_wrong_size_is_found])
+def test_sizes(tmp_path: Path, check: Callable[[Path], None]) -> None:
+    check(tmp_path)

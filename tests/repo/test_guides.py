@@ -85,7 +85,7 @@ def test_every_setting_of_an_allocator_has_a_row(check: Callable[[str], None], n
     check(name)
 
 
-def test_a_missing_row_is_found(tmp_path: Path) -> None:
+def a_missing_row_is_found(tmp_path: Path) -> None:
     path = tmp_path / "guide.md"
     path.write_text("| a | b |\n|---|---|\n| `opt.x`, `opt.y` | `opt.z` |\n")
     assert named_left(path) == {"opt.x", "opt.y"}
@@ -96,7 +96,7 @@ def test_tables_are_those_of_the_results() -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_an_outdated_table_is_found(tmp_path: Path) -> None:
+def an_outdated_table_is_found(tmp_path: Path) -> None:
     """In a copy in which one result has changed."""
     tree = tmp_path / "tree"
     for name in ("bench/results", "docs/guides"):
@@ -111,6 +111,11 @@ def test_an_outdated_table_is_found(tmp_path: Path) -> None:
     changed = run_captured(command)
     assert changed.returncode == 1
     assert "ruby.md" in changed.stderr and "run scripts/dev/gen-guides" in changed.stderr
+
+
+@each_row("check", [a_missing_row_is_found, an_outdated_table_is_found])
+def test_planted_faults_are_found(tmp_path: Path, check: Callable[[Path], None]) -> None:
+    check(tmp_path)
 
 
 # ---- the tutorial ----

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from conftest import BUILD_DIR, ROOT, load_script, run_captured
+from table import each_row
 
 SUBJECTS = ROOT / "scripts" / "dev" / "subjects"
 TIDY = ROOT / "scripts" / "dev" / "tidy"
@@ -32,7 +34,7 @@ def subjects() -> ModuleType:
     return load_script("subjects")
 
 
-def test_subjects(subjects: ModuleType) -> None:
+def test_subjects(subjects: ModuleType, tmp_path: Path) -> None:
     """Each with a part of the fault that is found, or with none."""
     verdicts = {
         "heap: drain remote frees before asking central": "",
@@ -56,9 +58,6 @@ def test_subjects(subjects: ModuleType) -> None:
         if found != [] if fault == "" else not any(fault in one for one in found):
             wrong[subject] = found
     assert wrong == {}
-
-
-def test_the_hook_the_range_and_the_history(tmp_path: Path) -> None:
     message = tmp_path / "message"
     message.write_text("heap: drains remote frees\n\nBecause.\n")
     done = run_captured([SUBJECTS, "--message", message])
@@ -89,7 +88,7 @@ def build_variable() -> dict[str, str]:
     return {"POOLSHIM_BUILD_DIR": str(BUILD_DIR)}
 
 
-def test_attributes() -> None:
+def attributes(tmp_path: Path) -> None:
     for path, attribute, value in [
         ("tests/fuzz/corpus/arena.tar.xz", "text", "unset"),
         ("tests/fuzz/corpus/arena.tar.xz", "diff", "unset"),
@@ -114,9 +113,14 @@ def workflow_problems(path: Path) -> str:
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-def test_the_workflow_has_the_form_that_the_service_demands(tmp_path: Path) -> None:
+def the_workflow_has_the_form_that_the_service_demands(tmp_path: Path) -> None:
     assert workflow_problems(WORKFLOW) == ""
     copy = tmp_path / "ci.yml"
     for good, bad in (("runs-on:", "run-on:"), ("- run: .ci/run", "- runs: .ci/run")):
         copy.write_text(WORKFLOW.read_text().replace(good, bad, 1))
         assert copy.read_text() != WORKFLOW.read_text() and workflow_problems(copy)
+
+
+@each_row("check", [attributes, the_workflow_has_the_form_that_the_service_demands])
+def test_files_of_services(tmp_path: Path, check: Callable[[Path], None]) -> None:
+    check(tmp_path)

@@ -61,11 +61,9 @@ def above_their_bounds(build: Path, cases: list[str], **settings: str) -> dict[s
     return {case: each for case, each in counts.items() if each > BOUNDS[case]}
 
 
-def test_hit_paths_stay_below_their_bounds(build_dir: Path) -> None:
+def test_hit_paths_stay_below_their_bounds(build_dir: Path, tmp_path: Path) -> None:
+    """Those of small blocks also with a profile."""
     assert above_their_bounds(build_dir, list(BOUNDS)) == {}
-
-
-def test_hit_paths_of_small_blocks_do_with_a_profile(build_dir: Path, tmp_path: Path) -> None:
     settings = {
         "POOLSHIM_PROFILE": str(tmp_path / "none" / "p"),  # no file at exit: it would have the time
         "POOLSHIM_PROFILE_INTERVAL": "1024GiB",  # no sample, which would be on a slow path

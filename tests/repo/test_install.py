@@ -79,7 +79,7 @@ def test_tree_is_complete(prefix: Path) -> None:
                 and not text.startswith((b"\x7fELF", b"!<arch>"))]  # fmt: skip
 
 
-def test_by_default_the_library_alone_is_built(tmp_path: Path) -> None:
+def by_default_the_library_alone_is_built(tmp_path: Path) -> None:
     """Without a preset: what is installed, neither tests nor benchmarks."""
     run_ok("cmake", "-G", "Ninja", "-S", ROOT, "-B", tmp_path)
     commands = json.loads((tmp_path / "compile_commands.json").read_text())
@@ -104,7 +104,7 @@ def uninstall(manifest: Path) -> subprocess.CompletedProcess[str]:
     return run_captured(["cmake", f"-DMANIFEST={manifest}", "-P", ROOT / "cmake/uninstall.cmake"])
 
 
-def test_uninstall_removes_what_was_installed_and_nothing_else(tmp_path: Path) -> None:
+def uninstall_removes_what_was_installed_and_nothing_else(tmp_path: Path) -> None:
     prefix, python = tmp_path / "prefix", "lib/poolshim/python/poolshim_cli"
     libraries = ["lib/libpoolshim.so.0.1.0", "include/poolshim/pool.h"]
     manifest = make_tree(prefix, ["bin/poolshim", f"{python}/tune/cost.py", *libraries])
@@ -211,7 +211,7 @@ def test_command_works_where_it_was_moved(prefix: Path, tmp_path: Path) -> None:
     assert json.loads(report)["library"] == str(library)
 
 
-def test_recipe_of_conan_exports_all_that_is_installed(tmp_path: Path) -> None:
+def recipe_of_conan_exports_all_that_is_installed(tmp_path: Path) -> None:
     """The recipe lists the sources by hand; CMake finds a missing file when it installs."""
     recipe = ast.parse((ROOT / "conanfile.py").read_text())
     (exports,) = (
@@ -230,3 +230,15 @@ def test_recipe_of_conan_exports_all_that_is_installed(tmp_path: Path) -> None:
     named = set(re.findall(rf'"({re.escape(str(source))}/[^"]*)"', script))
     assert len(named) > 5
     assert sorted(name for name in named if not Path(name).exists()) == []
+
+
+@each_row(
+    "check",
+    [
+        by_default_the_library_alone_is_built,
+        uninstall_removes_what_was_installed_and_nothing_else,
+        recipe_of_conan_exports_all_that_is_installed,
+    ],
+)
+def test_trees_without_an_installation(tmp_path: Path, check: Callable[[Path], None]) -> None:
+    check(tmp_path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_the_script_writes_them_without_a_package_and_removes_others(tmp_path: P
     assert written == MADE
 
 
-def test_reading_the_parsers_leaves_the_real_packages() -> None:
+def reading_the_parsers_leaves_the_real_packages() -> None:
     import click
 
     assert "make_context" in dir(click.Command)
@@ -65,7 +66,7 @@ def test_no_option_is_missed(build_dir: Path, name: str) -> None:
     assert shown == known
 
 
-def test_every_option_of_the_library_is_in_its_page() -> None:
+def every_option_of_the_library_is_in_its_page() -> None:
     text = PAGES["libpoolshim.7"]
     table = (ROOT / "shim" / "config.def").read_text()
     rows = re.findall(r"^PS_OPTION\(\s*(\w+),", table, re.MULTILINE)
@@ -74,7 +75,7 @@ def test_every_option_of_the_library_is_in_its_page() -> None:
 
 
 @each_row("header", HEADERS)
-def test_every_public_function_has_a_place_in_its_page(header: header_facts.Header) -> None:
+def every_public_function_has_a_place_in_its_page(header: header_facts.Header) -> None:
     source = (ROOT / "pools" / "include" / "poolshim" / header.file).read_text()
     if header.is_internal:
         assert f"{header.page}.3" not in PAGES
@@ -87,7 +88,7 @@ def test_every_public_function_has_a_place_in_its_page(header: header_facts.Head
 
 
 @each_row("name", PAGES)
-def test_a_page_has_no_faults(name: str) -> None:
+def a_page_has_no_faults(name: str) -> None:
     if not shutil.which("groff"):
         pytest.skip("groff is not installed")
     result = run_captured(["groff", "-man", "-ww", "-z", "-Tutf8"], input=PAGES[name])
@@ -95,7 +96,20 @@ def test_a_page_has_no_faults(name: str) -> None:
     assert re.search(r"^\.SH NAME\n\S+ \\- \w", PAGES[name], re.MULTILINE)
 
 
-def test_a_header_is_read_by_its_parts(tmp_path: Path) -> None:
+@each_row(
+    "check",
+    [
+        every_option_of_the_library_is_in_its_page,
+        every_public_function_has_a_place_in_its_page,
+        a_page_has_no_faults,
+        reading_the_parsers_leaves_the_real_packages,
+    ],
+)
+def test_pages(check: Callable[[], None]) -> None:
+    check()
+
+
+def a_header_is_read_by_its_parts(tmp_path: Path) -> None:
     path = tmp_path / "box.h"
     path.write_text("""/* SPDX-License-Identifier: MIT */
 /*
@@ -132,7 +146,7 @@ static inline int box_count(void) {
     assert (count.code, count.text) == (["int box_count(void);"], ["Counts."])
 
 
-def test_private_parts_of_a_class_are_left_out(tmp_path: Path) -> None:
+def private_parts_of_a_class_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "box.hpp"
     path.write_text("""// SPDX-License-Identifier: MIT
 // box.hpp - things in a box.
@@ -158,8 +172,20 @@ class pair {};
     assert "get() const;" in text and "Holds two." in text and "value_" not in text
 
 
-def test_a_header_without_its_name_is_an_error(tmp_path: Path) -> None:
+def a_header_without_its_name_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "box.h"
     path.write_text("/* SPDX-License-Identifier: MIT */\n/* Things in a box. */\n")
     with pytest.raises(ValueError, match="does not start with its name"):
         header_facts.read_header(path)
+
+
+@each_row(
+    "check",
+    [
+        a_header_is_read_by_its_parts,
+        private_parts_of_a_class_are_left_out,
+        a_header_without_its_name_is_an_error,
+    ],
+)
+def test_headers_are_read(tmp_path: Path, check: Callable[[Path], None]) -> None:
+    check(tmp_path)

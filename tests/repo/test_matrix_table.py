@@ -10,10 +10,12 @@ import json
 import os
 import runpy
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
+from table import each_row
 
 SCRIPT = ROOT / "scripts" / "dev" / "matrix"
 CELL = "bullseye-gcc-10"
@@ -45,7 +47,7 @@ def test_cells_of_a_system_have_its_name_and_others_are_refused() -> None:
     assert CELL in some and len(set(cells)) == len(cells) > len(some)
 
 
-def test_a_system_that_cannot_be_made_is_a_line_with_its_log(tmp_path: Path) -> None:
+def a_system_that_cannot_be_made_is_a_line_with_its_log(tmp_path: Path) -> None:
     fake(tmp_path / "bin", "debootstrap", "echo 'E: Failed getting release file http://x'; exit 1")
     result = matrix(tmp_path, CELL)
     log = tmp_path / "folder" / "bullseye" / "system.log"
@@ -55,7 +57,7 @@ def test_a_system_that_cannot_be_made_is_a_line_with_its_log(tmp_path: Path) -> 
     assert {path for path in tmp_path.iterdir()} == {tmp_path / "bin", tmp_path / "folder"}
 
 
-def test_results_are_kept_for_the_same_sources(tmp_path: Path) -> None:
+def results_are_kept_for_the_same_sources(tmp_path: Path) -> None:
     """A finished cell is not run again; with other sources it is. A failure is exit status 1."""
     fake(tmp_path / "bin", "debootstrap", "echo 'E: asked for a system'; exit 1")
     settings = {"CC": "gcc-10", "CXX": "g++-10"}
@@ -76,7 +78,7 @@ def test_results_are_kept_for_the_same_sources(tmp_path: Path) -> None:
         assert result.returncode == (0 if not change else 1)
 
 
-def test_the_error_is_that_of_the_last_command(tmp_path: Path) -> None:
+def the_error_is_that_of_the_last_command(tmp_path: Path) -> None:
     """Not an earlier one of the same log, nor what apt says each time."""
     log = tmp_path / "system.log"
     log.write_text("E: of an earlier run\n")
@@ -86,3 +88,15 @@ def test_the_error_is_that_of_the_last_command(tmp_path: Path) -> None:
         output.write("E: Unable to locate package clang-99\nReading package lists...\n")
     last_error = runpy.run_path(str(SCRIPT))["bare_root"].last_error
     assert last_error(log, start) == "E: Unable to locate package clang-99"
+
+
+@each_row(
+    "check",
+    [
+        a_system_that_cannot_be_made_is_a_line_with_its_log,
+        results_are_kept_for_the_same_sources,
+        the_error_is_that_of_the_last_command,
+    ],
+)
+def test_a_run_that_cannot_do_its_work(tmp_path: Path, check: Callable[[Path], None]) -> None:
+    check(tmp_path)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, load_script, run_captured
+from table import each_row
 
 PACKAGE = load_script("package")
 STEP = re.compile(r"scripts/package: step (\d+) of (\d+), (.+), \d+ s")
@@ -26,7 +28,7 @@ def package(output: Path) -> subprocess.CompletedProcess[str]:
     return run_captured(command, timeout=300)
 
 
-def test_steps_and_files_are_listed(tmp_path: Path) -> None:
+def steps_and_files_are_listed(tmp_path: Path) -> None:
     done = package(tmp_path / "dist")
     assert done.returncode == 0, done.stderr
     steps = [found for line in done.stderr.splitlines() if (found := STEP.fullmatch(line))]
@@ -41,7 +43,7 @@ def test_steps_and_files_are_listed(tmp_path: Path) -> None:
     assert all(re.fullmatch(r" +\d+ KiB  \S+", line) for line in files)
 
 
-def test_a_failure_names_its_step(tmp_path: Path) -> None:
+def a_failure_names_its_step(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = package(tmp_path / "file")
     assert (done.returncode, done.stdout) == (1, "")
@@ -50,7 +52,12 @@ def test_a_failure_names_its_step(tmp_path: Path) -> None:
     assert last[1] == f"scripts/package: nothing was written to {tmp_path}/file"
 
 
-def test_every_kind_has_its_steps() -> None:
+def every_kind_has_its_steps(tmp_path: Path) -> None:
     every = PACKAGE.step_names(list(PACKAGE.KINDS), "bullseye")
     assert len(every) == len(set(every)) == 12
     assert len(PACKAGE.step_names(["deb"], None)) == 5
+
+
+@each_row("check", [steps_and_files_are_listed, a_failure_names_its_step, every_kind_has_its_steps])
+def test_progress(tmp_path: Path, check: Callable[[Path], None]) -> None:
+    check(tmp_path)

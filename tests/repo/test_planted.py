@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from conftest import ROOT, load_script
+from table import each_row
 
 FAULT = """[[fault]]
 name = "{name}"
@@ -28,11 +30,11 @@ def plant() -> ModuleType:
     return load_script("plant")
 
 
-def test_all_faults_apply(plant: ModuleType) -> None:
+def all_faults_apply(plant: ModuleType) -> None:
     assert plant.complaints() == []
 
 
-def test_faults_are_of_all_parts(plant: ModuleType) -> None:
+def faults_are_of_all_parts(plant: ModuleType) -> None:
     """As many as a review of the tests needs to be worth its time."""
     files = [fault.file for fault in plant.faults()]
     assert len(files) >= 40
@@ -42,7 +44,7 @@ def test_faults_are_of_all_parts(plant: ModuleType) -> None:
         assert any(name.startswith(f"{part}/") for name in files), part
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "why"),
     [
         ("int b;", "long b;", None),
@@ -51,7 +53,7 @@ def test_faults_are_of_all_parts(plant: ModuleType) -> None:
         ("int b;", "int b;", "no change"),
     ],
 )
-def test_a_fault_that_does_not_apply_is_named(
+def a_fault_that_does_not_apply_is_named(
     plant: ModuleType, tmp_path: Path, before: str, after: str, why: str | None
 ) -> None:
     (tmp_path / "tests" / "unit").mkdir(parents=True)
@@ -61,7 +63,7 @@ def test_a_fault_that_does_not_apply_is_named(
     assert plant.complaints(tmp_path, tmp_path) == expected
 
 
-def test_a_program_that_has_left_is_named(plant: ModuleType, tmp_path: Path) -> None:
+def a_program_that_has_left_is_named(plant: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "tests" / "unit").mkdir(parents=True)
     (tmp_path / "tests" / "unit" / "kept_test.c").touch()
     (tmp_path / "a.c").write_text("int b;\n")
@@ -71,7 +73,7 @@ def test_a_program_that_has_left_is_named(plant: ModuleType, tmp_path: Path) -> 
         assert plant.complaints(tmp_path, tmp_path) == why
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("program", "targets", "expression"),
     [
         ("unit/shim/text_test", ["unit-shim-text_test"], "[shim/text_test] or -shim/text_test]"),
@@ -80,14 +82,14 @@ def test_a_program_that_has_left_is_named(plant: ModuleType, tmp_path: Path) -> 
          "[free_keeps_errno] or -free_keeps_errno]"),
     ],
 )  # fmt: skip
-def test_a_program_has_its_target_and_its_test(
+def a_program_has_its_target_and_its_test(
     plant: ModuleType, program: str, targets: list[str], expression: str
 ) -> None:
     assert plant.targets_of(program) == targets
     assert plant.test_of(program) == f"tests/{program.split('/')[0]} -k '{expression}'"
 
 
-def test_two_faults_of_one_name_are_named(plant: ModuleType, tmp_path: Path) -> None:
+def two_faults_of_one_name_are_named(plant: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "tests" / "unit").mkdir(parents=True)
     (tmp_path / "a.c").write_text("int b;\n")
     fault = FAULT.format(name="some", before="int b;", after="long b;")
@@ -95,7 +97,7 @@ def test_two_faults_of_one_name_are_named(plant: ModuleType, tmp_path: Path) -> 
     assert plant.complaints(tmp_path, tmp_path) == ["some: twice"]
 
 
-def test_the_table_counts_what_was_found(plant: ModuleType) -> None:
+def the_table_counts_what_was_found(plant: ModuleType) -> None:
     rows = [
         plant.Result("one", "abc", "found", "tests/unit/test_unit.py::test_unit[release-a]", 2.0),
         plant.Result("two", "abc", "found (hang)", "tests/unit -k b", 60.0),
@@ -123,7 +125,7 @@ def test_one_of_the_named_tests_is_enough(
     assert outcome_of("a") == "no test"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "by", "reason"),
     [
         ("FAILED tests/a.py::test_a[x-b c] - AssertionError: exit -6", "tests/a.py::test_a[x-b c]",
@@ -132,17 +134,48 @@ def test_one_of_the_named_tests_is_enough(
         ("ERROR tests/a.py - SyntaxError", "tests/a.py", "SyntaxError"),
     ],
 )  # fmt: skip
-def test_the_first_failure_is_read(
+def the_first_failure_is_read(
     plant: ModuleType, line: str, by: str, reason: str | None
 ) -> None:
     match = plant.FAILED.search(f"1 passed\n{line}\n")
     assert match is not None and match.groups() == (by, reason)
 
 
-def test_only_known_names_can_be_chosen(plant: ModuleType) -> None:
+def only_known_names_can_be_chosen(plant: ModuleType) -> None:
     known = plant.faults(ROOT / "tests" / "planted")
     some = plant.chosen(["tlsf-*"], known)
     assert some and all(fault.name.startswith("tlsf-") for fault in some)
     assert plant.chosen([], known) == known
     with pytest.raises(plant.Failed, match="no fault is called none-*"):
         plant.chosen(["none-*"], known)
+
+
+@each_row("check", [all_faults_apply, faults_are_of_all_parts, only_known_names_can_be_chosen])
+def test_faults(plant: ModuleType, check: Callable[[ModuleType], None]) -> None:
+    check(plant)
+
+
+@each_row(
+    "check",
+    [
+        a_fault_that_does_not_apply_is_named,
+        a_program_that_has_left_is_named,
+        two_faults_of_one_name_are_named,
+    ],
+)
+def test_wrong_faults_are_named(
+    plant: ModuleType, tmp_path: Path, check: Callable[..., None]
+) -> None:
+    check(plant=plant, tmp_path=tmp_path)
+
+
+@each_row(
+    "check",
+    [
+        a_program_has_its_target_and_its_test,
+        the_table_counts_what_was_found,
+        the_first_failure_is_read,
+    ],
+)
+def test_reports(plant: ModuleType, check: Callable[..., None]) -> None:
+    check(plant=plant)

@@ -11,9 +11,11 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from conftest import ROOT, load_script, run_captured
+from table import each_row
 
 TEXT = (ROOT / "README.md").read_text()
 OVERVIEW = ROOT / "scripts" / "dev" / "gen-overview"
@@ -34,7 +36,7 @@ def test_first_lines_work_wherever_the_library_is(build_dir: Path, tmp_path: Pat
         assert (done.stdout, done.stderr) == ("True\n", "")
 
 
-def test_picture_of_compare_is_what_the_named_command_prints(build_dir: Path) -> None:
+def picture_of_compare_is_what_the_named_command_prints(build_dir: Path) -> None:
     """In a terminal that a narrow screen can show."""
     answers = load_script("gen-answers")
     manual = (ROOT / "docs" / "command.md").read_text()
@@ -50,7 +52,7 @@ def test_picture_of_compare_is_what_the_named_command_prints(build_dir: Path) ->
     assert f"measurement of version {about['versions']['poolshim']}:" in " ".join(TEXT.split())
 
 
-def test_subcommands_and_options_exist(build_dir: Path) -> None:
+def subcommands_and_options_exist(build_dir: Path) -> None:
     used = re.findall(r"`poolshim (\w+)((?: --[\w-]+)*)", TEXT)
     used += re.findall(r"`poolshim (\w+) [^`]*?((?: --[\w-]+)+)[^`]*`", TEXT)
     assert {name for name, _ in used} >= {"run", "doctor", "compare", "tune", "trim"}
@@ -62,12 +64,23 @@ def test_subcommands_and_options_exist(build_dir: Path) -> None:
         assert not [word for word in options.split() if word not in helps[name]], name
 
 
-def test_picture_is_that_of_the_results() -> None:
+@each_row(
+    "check",
+    [
+        picture_of_compare_is_what_the_named_command_prints,
+        subcommands_and_options_exist,
+    ],
+)
+def test_commands(build_dir: Path, check: Callable[[Path], None]) -> None:
+    check(build_dir)
+
+
+def picture_is_that_of_the_results() -> None:
     result = run_captured([sys.executable, OVERVIEW, "--check"])
     assert result.returncode == 0, result.stderr
 
 
-def test_what_is_said_of_the_picture_holds() -> None:
+def what_is_said_of_the_picture_holds() -> None:
     overview = load_script("gen-overview")
     found = overview.read_real()
     means = {name: overview.mean(points) for name, points in found.items()}
@@ -83,7 +96,7 @@ def test_what_is_said_of_the_picture_holds() -> None:
     assert all(len(points) == 9 for points in found.values()) and "[nine programs]" in TEXT
 
 
-def test_what_is_said_of_threaded_programs_holds() -> None:
+def what_is_said_of_threaded_programs_holds() -> None:
     overview = load_script("gen-overview")
     found = overview.read_threaded()
     means = {name: overview.mean(points) for name, points in found.items()}
@@ -93,6 +106,18 @@ def test_what_is_said_of_threaded_programs_holds() -> None:
     ours, best = found["poolshim"]["pool"], found["tcmalloc-percpu"]["pool"]
     assert f"it takes {ours[1] / best[1]:.1f} times the CPU time of Google's" in TEXT
     assert "and about as much memory" in TEXT and 0.9 < ours[0] / best[0] < 1.1
+
+
+@each_row(
+    "check",
+    [
+        picture_is_that_of_the_results,
+        what_is_said_of_the_picture_holds,
+        what_is_said_of_threaded_programs_holds,
+    ],
+)
+def test_pictures(check: Callable[[], None]) -> None:
+    check()
 
 
 def test_an_outdated_picture_is_found(tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ def browser() -> Iterator[Browser]:
     "name", ["index.html", "docs/index.html", "docs/options.html", "docs/command.html",
              "docs/headers/region_h.html", "bench/index.html"],
 )  # fmt: skip
-def test_a_page_fits_its_screen(site: Path, browser: Browser, name: str, width: int) -> None:
+def a_page_fits_its_screen(site: Path, browser: Browser, name: str, width: int) -> None:
     page = browser.open(site / name, width, 800)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert page.complaints() == []
@@ -253,7 +253,7 @@ def wait_for(page: Page, condition: str) -> bool:
     return False
 
 
-def test_it_has_the_colours_of_the_system_and_searches_files(site: Path, browser: Browser) -> None:
+def it_has_the_colours_of_the_system_and_searches_files(site: Path, browser: Browser) -> None:
     page = browser.open(site / "docs/architecture.html", 1280, 800)
     for scheme, name in (("dark", "slate"), ("light", "default")):
         page.prefer(scheme)
@@ -263,3 +263,8 @@ def test_it_has_the_colours_of_the_system_and_searches_files(site: Path, browser
     page.call("Input.insertText", text="POOLSHIM_PURGE_DELAY_MS")
     links = "[...document.querySelectorAll('.md-search-result__link')].map(one => one.href)"
     assert wait_for(page, f"{links}.some(one => one.includes('options.html'))")
+
+
+@each_row("check", [a_page_fits_its_screen, it_has_the_colours_of_the_system_and_searches_files])
+def test_pages_in_a_browser(site: Path, browser: Browser, check: Callable[..., None]) -> None:
+    check(site=site, browser=browser)

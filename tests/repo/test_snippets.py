@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
+from table import each_row
 
 TEXT = (ROOT / "docs" / "containers.md").read_text()
 
@@ -24,7 +26,7 @@ def snippet(kind: str) -> str:
     return found[1]
 
 
-def test_drop_in_is_understood_by_systemd(tmp_path: Path) -> None:
+def drop_in_is_understood_by_systemd(tmp_path: Path) -> None:
     if not shutil.which("systemd-analyze"):
         pytest.skip("systemd-analyze is not installed")
     unit = tmp_path / "service.service"
@@ -38,7 +40,7 @@ def test_drop_in_is_understood_by_systemd(tmp_path: Path) -> None:
     assert "Enviroment" in bad.stderr
 
 
-def test_manifest_is_yaml_whose_volumes_exist() -> None:
+def manifest_is_yaml_whose_volumes_exist(tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
     pod = yaml.safe_load(snippet("manifest"))
     assert (pod["apiVersion"], pod["kind"]) == ("v1", "Pod")
@@ -50,3 +52,8 @@ def test_manifest_is_yaml_whose_volumes_exist() -> None:
     values = {one["name"]: one["value"] for one in service["env"]}
     paths = {mount["mountPath"] for mount in service["volumeMounts"]}
     assert str(Path(values["LD_PRELOAD"]).parent) in paths
+
+
+@each_row("check", [drop_in_is_understood_by_systemd, manifest_is_yaml_whose_volumes_exist])
+def test_snippets(tmp_path: Path, check: Callable[[Path], None]) -> None:
+    check(tmp_path)
