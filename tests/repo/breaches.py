@@ -67,6 +67,7 @@ FORM: list[tuple[str, str, Text]] = [
     ("function-length", "shim/a.c", "int f(int a,\n      int b) {\n" + LONG_BODY + "}\n"),
     ("function-length", "tests/a.c", "int f(void)\n{\n" + LONG_BODY + "}\n"),
     ("function-length", "bench/a.py", "def f():\n" + LONG_BODY),
+    ("python", "scripts/a.py", "x = (\n"),
     ("core-dump", "core", "x"),
     ("core-dump", "bench/vgcore.123", "x"),
 ]  # fmt: skip

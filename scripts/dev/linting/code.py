@@ -73,13 +73,29 @@ def leftover(tree: Tree, name: str) -> Found:
 def function_length(tree: Tree, name: str) -> Found:
     """A function of C or Python has at most 60 lines."""
     if name.endswith(".py"):
-        for node in ast.walk(ast.parse(tree.text(name))):
+        module = tree.view(parsed, name)
+        for node in ast.walk(module) if isinstance(module, ast.AST) else ():
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 count = (node.end_lineno or 0) - node.lineno + 1
                 if count > FUNCTION_LINES_MAX:
                     yield node.lineno, f"{count} lines, the limit is {FUNCTION_LINES_MAX}"
     elif is_c(name):
         yield from long_functions(tree.view(without_comments, name))
+
+
+def parsed(text: str) -> ast.AST | SyntaxError:
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        return error
+
+
+@register("python", lambda name: is_code(name) and name.endswith(".py"))
+def python(tree: Tree, name: str) -> Found:
+    """Python can read a file of Python."""
+    error = tree.view(parsed, name)
+    if isinstance(error, SyntaxError):
+        yield error.lineno or 1, error.msg
 
 
 def long_functions(text: str) -> Found:
