@@ -1,3 +1,4 @@
+// flags: -O2
 /* SPDX-License-Identifier: MIT */
 /*
  * The states in which TLSF calls take longest. Without arguments: goes through all cases and checks
