@@ -43,7 +43,7 @@ def test_another_version_is_refused(start: Start) -> None:
         file.write(b"\7\0\0\0")
     done = explain(process.pid, "1")
     line = complaint(done, "explain", 1)
-    assert "has version 7 of the layout, this command reads 1" in line
+    assert f"has version 7 of the layout, this command reads {layout.VERSION}" in line
 
 
 def test_a_process_that_ends_meanwhile_is_reported_on(start: Start) -> None:

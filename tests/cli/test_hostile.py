@@ -128,7 +128,7 @@ def test_its_words_have_no_control_characters(start: Start) -> None:
     process = start(SILENT)
     with Memory(process.pid) as memory:
         found = layout.find(memory)
-        source = memory.number(found.place("limit") + found.offset("limit.source"))
+        source = memory.number(found.place("limit_source"))
         assert memory.text(source) == "none"
         change(process.pid, source, int.from_bytes(b"\033[2J", "little"), 4)
         assert memory.text(source) == "?[2J"
