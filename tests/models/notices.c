@@ -131,9 +131,20 @@ static void hand_1(void) { hand(1); }
 
 static void hand_2(void) { hand(2); }
 
+static void hand_2_adopting(void) {
+    attach(others[0]);
+    hand(2);
+}
+
 static void hand_both(void) {
     hand(0);
     hand(1);
+}
+
+/* On a thread that would adopt the span. */
+static void hand_0_adopting(void) {
+    attach(others[0]);
+    hand(0);
 }
 
 static void owner_ends(void) {
@@ -314,7 +325,7 @@ static void all_but_one_back(void) {
 static void all_but_one_shared(void) {
     struct ps_span *shared = ps_span_at(adopted_block);
     attach(others[2]);
-    ps_thread.free_limit = 0; /* as in refill_shared */
+    ps_thread.free_limit = 0; /* as in refill_shared: adopts no span whose notice it takes */
     ps_heap_take_all_notices(others[2]);
     ps_heap_share_spans(others[2]);
     EXPLORE_ASSERT(shared->x_owner == PS_KEY_ORPHAN);
@@ -391,20 +402,25 @@ const struct explore_scenario explore_scenarios[] = {
     {"owner_collects", set_up, {owner_collects, hand_0, hand_1}, all_back, false},
     {"owner_ends", set_up_one, {owner_ends, hand_0}, all_released, false},
     {"owner_ends_stolen", set_up_one, {owner_ends, hand_0, steal}, all_released_or_taken, false},
-    {"owner_ended", set_up_parked, {hand_0, hand_1}, all_released_or_taken, false},
+    {"owner_ended", set_up_parked, {hand_0_adopting, hand_1}, all_released_or_taken, false},
     {"owner_stolen", set_up, {owner_collects, hand_both, steal}, all_back, false},
     {"rest_stolen", set_up_two, {owner_collects, hand_two_spans, steal}, noted_or_known, false},
     {"owner_keeps", set_up_keeping, {owner_collects_twice, hand_both}, all_back_or_kept, false},
-    {"orphan_notified", set_up_orphan, {hand_0, hand_1}, all_back, false},
+    {"orphan_notified", set_up_orphan, {hand_0_adopting, hand_1}, all_back, false},
     {"orphan_adopted", set_up_orphan, {refill, hand_both}, all_but_one_back, false},
     {"adopter_ends", set_up_orphan_of_one, {refill_and_end, hand_0}, adopter_released, false},
     {"orphan_shared", set_up_orphan, {refill_shared, hand_both}, all_but_one_shared, false},
-    {"orphan_purged", set_up_roomy_orphan, {purge, hand_1, hand_2}, all_purged, false},
+    {"orphan_purged", set_up_roomy_orphan, {purge, hand_1, hand_2_adopting}, all_purged, false},
     {"owner_changes", set_up_noticed, {owner_changes, steal}, owners_count, false},
     {"heap_reused", set_up_parked, {hand_both, thread_starts}, all_released_or_taken, false},
     {"owner_ends_both_return", set_up, {owner_ends, hand_both}, all_released, true},
     {"owner_collects_and_ends", set_up, {owner_collects_and_ends, hand_both}, all_released, true},
     {"owner_ends_two_return", set_up, {owner_ends, hand_0, hand_1}, all_released, true},
+    {"owner_ends_adopted",
+     set_up,
+     {owner_ends, hand_0_adopting, hand_1},
+     all_released_or_taken,
+     true},
     {"two_steals", set_up, {owner_collects, hand_both, steal, steal}, all_back, true},
     {"orphan_contended", set_up_orphan, {refill, hand_0, hand_1}, all_but_one_back, true},
     {"orphan_shared_contended",

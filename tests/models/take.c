@@ -333,10 +333,7 @@ static void all_returns(void) {
     for (struct ps_span *span;
          (span = ps_orphans_adopt(0, ps_heap_key_of(adopter, 0), true)) != NULL;) {
         adopter->x_spans[0]++;
-        span->place = PS_PLACE_FULL;
-        ps_span_settle(span);
-        ps_span_collect(span);
-        ps_heap_span_gained(adopter, span);
+        ps_heap_take_in(adopter, span);
     }
     ps_heap_give_up();
     EXPLORE_ASSERT(world_given() == WORLD_GRANULES && ps_orphans_count() == 0);

@@ -75,6 +75,8 @@ bool ps_lock_fork_child(struct ps_lock *lock) { return lock->x_state == 0; }
 
 void ps_lock_watch_forks(void) {}
 
+bool ps_lock_is_forking(void) { return false; }
+
 /* ---- the background thread: models/background.c has it ---- */
 
 void ps_background_thread_begun(void) {}

@@ -50,6 +50,35 @@ static void start_with_orphans(void) {
     worker_stop(&ended);
 }
 
+static size_t orphans_left(void) {
+    size_t orphans = 0;
+    for (size_t i = 1; i < SPAN_BLOCKS; i += 2) {
+        orphans += ps_load_relaxed(&ps_span_at(of_ended[i])->x_owner) == PS_KEY_ORPHAN;
+    }
+    return orphans;
+}
+
+FRESH_TEST(a_thread_of_another_node_adopts_no_span_by_its_frees) {
+    struct worker freeing;
+    start_with_orphans();
+    worker_start(&freeing);
+    fake_os_set_cpu(1);
+    worker_do(&freeing, allocate_one, (void *)16);
+    worker_do(&freeing, free_half, NULL);
+    CHECK_EQ(orphans_left(), SPAN_BLOCKS / 2);
+    worker_stop(&freeing);
+}
+
+FRESH_TEST(a_thread_of_this_node_adopts_spans_by_its_frees) {
+    struct worker freeing;
+    start_with_orphans();
+    worker_start(&freeing);
+    worker_do(&freeing, allocate_one, (void *)16);
+    worker_do(&freeing, free_half, NULL);
+    CHECK_CMP(orphans_left(), <, SPAN_BLOCKS / 2);
+    worker_stop(&freeing);
+}
+
 FRESH_TEST(orphans_of_another_node_serve_while_memory_is_short) {
     start_with_orphans();
     fake_os_set_cpu(1);

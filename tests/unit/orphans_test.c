@@ -46,7 +46,7 @@ static void hand_all_back(void) {
     size_t out_before = out_count;
     while (out_count > 0) {
         CHECK_CMP(transfer_until_notice(), >=, out_before / 2);
-        CHECK(ps_orphans_notice(owned));
+        CHECK(ps_orphans_notice(owned, PS_KEY_ORPHAN));
         out_before = out_count;
     }
     CHECK_EQ(ps_orphans_count(), 0);
@@ -227,7 +227,7 @@ FRESH_TEST(blocks_that_return_while_an_orphan_is_purged_are_collected) {
     struct ps_span *span = take_sparse(20);
     CHECK_EQ(transfer_until_notice(), 1);
     WHEN("the notice arrives");
-    CHECK(ps_orphans_notice(span));
+    CHECK_EQ(ps_orphans_notice(span, ADOPTER_KEY), PS_ORPHAN_KEPT);
     CHECK_EQ(span->x_owner, PS_KEY_ORPHAN);
     CHECK(ps_orphans_count() == 0 && !ps_span_is_queued(span));
     THEN("the state of the span is unchanged until it returns, with that block");
@@ -245,7 +245,7 @@ FRESH_TEST(an_orphan_that_drains_while_it_is_purged_goes) {
         owner_note_in(index);
         char *block = ps_span_block(span, index);
         if (ps_span_hand_list(span, block, block, 1) != PS_HANDED_OVER) {
-            CHECK(ps_orphans_notice(span));
+            CHECK(ps_orphans_notice(span, PS_KEY_ORPHAN));
         }
     }
     CHECK_CMP(granules_in_use(), >, 0);
@@ -280,7 +280,7 @@ FRESH_TEST(a_full_orphan_sends_a_notice_when_it_has_room_and_again_when_it_is_dr
     WHEN("blocks of it return");
     size_t notice_blocks = ps_size_classes[class_of_owned()].notice_blocks;
     CHECK_EQ(transfer_until_notice(), notice_blocks);
-    CHECK(ps_orphans_notice(owned));
+    CHECK(ps_orphans_notice(owned, PS_KEY_ORPHAN));
     THEN("it has room, and goes when the last one is back");
     CHECK_EQ(owned->place, PS_PLACE_AVAILABLE);
     CHECK_EQ(owned->stash_count, notice_blocks);
@@ -311,7 +311,7 @@ FRESH_TEST(a_span_that_comes_queued_stays_until_its_notice) {
     CHECK_EQ(ps_orphans_count(), 1);
     CHECK_CMP(granules_in_use(), >, 0);
     WHEN("it arrives");
-    CHECK(ps_orphans_notice(owned));
+    CHECK(ps_orphans_notice(owned, PS_KEY_ORPHAN));
     CHECK_EQ(ps_orphans_count(), 0);
     CHECK_EQ(granules_in_use(), 0);
 }
@@ -323,7 +323,7 @@ FRESH_TEST(a_notice_for_an_adopted_span_is_refused) {
     transfer_until_notice();
     struct ps_span *span = ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true);
     CHECK_PTR_EQ(span, owned);
-    CHECK(!ps_orphans_notice(span));
+    CHECK(!ps_orphans_notice(span, PS_KEY_ORPHAN));
     CHECK(ps_span_is_queued(span)); /* of the notifying thread, which reads the new owner now */
 }
 
@@ -388,7 +388,7 @@ FRESH_TEST(any_order_of_giving_handing_and_adopting_ends_with_nothing_left) {
         ps_orphans_add(owned, false);
         while (out_count > 0) {
             transfer_until_notice();
-            CHECK(ps_orphans_notice(owned));
+            CHECK(ps_orphans_notice(owned, PS_KEY_ORPHAN));
         }
         CHECK_EQ(ps_orphans_count(), 0);
     }

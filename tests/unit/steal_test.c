@@ -1,8 +1,9 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Full spans that are on no list, taken over by others: stolen from an owner that sleeps, orphaned
- * when their thread has ended; and the heaps that new threads cannot use because of such spans.
+ * Full spans that are on no list, taken over by others: stolen from an owner that sleeps, adopted
+ * or orphaned when their thread has ended; and the heaps that new threads cannot use because of
+ * such spans.
  */
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
@@ -202,9 +203,10 @@ FRESH_TEST(full_spans_stay_with_a_heap_that_is_not_reused_before_they_drain) {
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
 
-FRESH_TEST(spans_of_an_ended_thread_serve_the_thread_that_frees_their_blocks) {
+FRESH_TEST(the_thread_that_frees_its_blocks_adopts_a_span_if_it_is_short_of_room) {
     choose(8192);
     ps_heap_free(ps_heap_alloc(8));
+    struct ps_heap *heap = ps_thread.heap;
     worker_do_and_end(fill_spans, NULL);
     WHEN("blocks of two spans come back");
     struct ps_span *first = ps_span_at(blocks[0].address);
@@ -214,14 +216,13 @@ FRESH_TEST(spans_of_an_ended_thread_serve_the_thread_that_frees_their_blocks) {
         live_end(&blocks[span_blocks + i]);
     }
     (void)engine_census();
-    THEN("both are orphans, of which a refill adopts one");
-    CHECK_EQ(first->x_owner, PS_KEY_ORPHAN);
-    CHECK_EQ(second->x_owner, PS_KEY_ORPHAN);
-    CHECK_EQ(ps_orphans_count(), 2);
-    void *block = ps_heap_alloc(block_bytes);
+    THEN("the first to be looked at is adopted, the other an orphan");
+    bool has_first = ps_heap_owns(heap, first);
+    CHECK_EQ(has_first + ps_heap_owns(heap, second), 1);
+    CHECK_EQ((has_first ? second : first)->x_owner, PS_KEY_ORPHAN);
     CHECK_EQ(ps_orphans_count(), 1);
-    CHECK(ps_heap_owns(ps_thread.heap, first) || ps_heap_owns(ps_thread.heap, second));
-    ps_heap_free(block);
+    CHECK_EQ(heap->x_spans[class_index], 1);
+    CHECK_PTR_EQ(heap->available[class_index], has_first ? first : second);
     free_all(NULL);
     ps_heap_trim(0);
     check_live_blocks(0);
@@ -237,14 +238,24 @@ FRESH_TEST(only_the_parked_heap_of_that_key_lets_a_span_leave) {
     struct ps_span *span = ps_span_at(blocks[0].address);
     uintptr_t key = span->x_owner;
     struct ps_heap *heap = ps_heap_of_key(key);
-    CHECK(!ps_heap_leave_parked(span, key)); /* its thread lives */
+    CHECK(!ps_heap_leave_parked(span, key, PS_KEY_ORPHAN)); /* its thread lives */
     worker_stop(&owner);
-    CHECK(!ps_heap_leave_parked(span, ps_heap_key(ps_thread.heap)));
+    CHECK(!ps_heap_leave_parked(span, ps_heap_key(ps_thread.heap), PS_KEY_ORPHAN));
     CHECK_EQ(heap->x_spans[class_index], SPANS);
-    CHECK(ps_heap_leave_parked(span, key));
+    CHECK(ps_heap_leave_parked(span, key, PS_KEY_ORPHAN));
     CHECK_EQ(heap->x_spans[class_index], SPANS - 1);
     CHECK_EQ(ps_orphans_count(), 1);
-    CHECK(!ps_heap_leave_parked(span, key)); /* once */
+    CHECK(!ps_heap_leave_parked(span, key, PS_KEY_ORPHAN)); /* once */
+    THEN("the adopting thread has one until it has settled it");
+    span = ps_span_at(blocks[span_blocks].address);
+    CHECK_EQ(span->x_owner_detached, 1);
+    uintptr_t new_key = ps_heap_key_of(ps_thread.heap, class_index);
+    CHECK(ps_heap_leave_parked(span, key, new_key));
+    CHECK_EQ(span->x_owner_detached, 0);
+    CHECK_EQ(span->x_owner, new_key);
+    ps_add_relaxed(&ps_thread.heap->x_spans[class_index], 1u);
+    ps_heap_take_in(ps_thread.heap, span);
+    CHECK_EQ(span->x_owner_detached, 1);
     free_all(NULL);
     ps_heap_trim(0);
     check_live_blocks(0);

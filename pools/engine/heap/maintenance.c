@@ -311,12 +311,14 @@ bool ps_heap_trim(size_t keep_bytes) {
         return false; /* no memory to return, and no mode with quarantined memory */
     }
     bool has_purged = ps_mapping_expire(UINT64_MAX) != 0;
+    /* One call, to the end of what may change this thread's heap: blocks that return to a span
+     * whose thread has ended make the span this thread's (remote.c). */
     ps_thread_enter();
     flush();
     ps_mode.hook.reclaim();
-    flush(); /* again: blocks of quarantines are back in their spans */
-    ps_thread_leave();
     ps_steal_all();
+    flush(); /* again: notices of ended threads were forwarded to this one */
+    ps_thread_leave();
     has_purged |= ps_medium_purge_all();
     has_purged |= ps_orphan_purge_all() != 0;
     return ps_purge_all(keep_bytes) || has_purged;

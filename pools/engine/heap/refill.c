@@ -200,6 +200,13 @@ int64_t ps_heap_swap_in(struct ps_heap *heap, struct ps_span *span) {
     return popped;
 }
 
+void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span) {
+    span->place = PS_PLACE_FULL;
+    ps_span_settle(span);
+    ps_span_collect(span);
+    ps_heap_span_gained(heap, span);
+}
+
 static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
     uint32_t class_index = span->class_index;
     span->place = PS_PLACE_CURRENT;

@@ -77,4 +77,7 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span);
  */
 int64_t ps_heap_swap_in(struct ps_heap *heap, struct ps_span *span);
 
+/* Adds a span that has become this heap's and is on no list. */
+void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span);
+
 #endif

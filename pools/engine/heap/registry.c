@@ -156,8 +156,8 @@ struct ps_heap *ps_heap_make(void) {
 
 /*
  * Offers the heap of an ended thread to the next one, once it has no spans. Earlier, its spans
- * would become those of a thread that may not run for a while, instead of orphans that the refill
- * of any thread adopts.
+ * would become those of a thread that may not run for a while, instead of orphans that any thread
+ * which frees their blocks can adopt.
  */
 static void offer_if_empty_locked(struct ps_heap *heap) {
     uint32_t spans = 0;
@@ -211,7 +211,7 @@ void ps_heap_offer(struct ps_heap *heap) {
     ps_lock_release(&registry_lock);
 }
 
-bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key) {
+bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key) {
     struct ps_heap *heap = ps_heap_of_key(key);
     ps_lock_acquire(&registry_lock); /* replaces the owner: no thread can take the heap */
     /* relaxed, both: written under the lock; x_owner by the span's owner. */
@@ -219,7 +219,13 @@ bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key) {
         ps_load_relaxed(&span->x_owner) == key && ps_load_relaxed(&heap->x_state) == PS_HEAP_PARKED;
     if (is_parked) {
         ps_span_clear_queued(span);
-        ps_room_orphan(heap, span, false);
+        if (new_key == PS_KEY_ORPHAN) {
+            ps_room_orphan(heap, span, false);
+        } else {
+            ps_span_attach(span);
+            ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */
+            ps_span_set_owner(span, new_key);
+        }
         offer_if_empty_locked(heap);
     }
     ps_lock_release(&registry_lock);

@@ -22,9 +22,10 @@ struct ps_heap *ps_heap_make(void);
 /* Parks a heap, for ps_heap_park, which forwards its notices. */
 void ps_registry_park(struct ps_heap *heap);
 
-/* Makes an orphan of a QUEUED span of a heap whose thread had ended when the caller read its owner.
- * Returns false if the span has another owner, or the heap another thread, by now. */
-bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key);
+/* Handles a QUEUED span of a heap whose thread had ended when the caller read its owner: it gets
+ * the owner new_key, or becomes an orphan. Returns false if the span has another owner, or the heap
+ * another thread, by now. */
+bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key);
 
 /* Called after a span of this heap was stolen: if its thread has ended and that was the last span,
  * offers the heap to the next thread. */

@@ -12,6 +12,7 @@
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/page/node.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/link.h"
 #include "pools/engine/small/orphans.h"
@@ -78,13 +79,45 @@ void ps_heap_park(struct ps_heap *heap) {
     ps_heap_forward_notices(heap); /* sent since they were last taken */
 }
 
+/*
+ * Chooses an adopter for a span whose thread has ended: the thread that frees its blocks, which
+ * will usually free more of them, unless that thread has enough room in its class, or runs on
+ * another node. NULL: the orphans.
+ */
+static struct ps_heap *adopter_of(const struct ps_span *span) {
+    struct ps_heap *heap = ps_thread_own();
+    /* The last: it may be in the middle of a change. */
+    if (heap == NULL || ps_thread_caches_first(&ps_thread) || ps_lock_is_forking()) {
+        return NULL;
+    }
+    PS_CHECK(ps_thread_is_inside()); /* otherwise it may be taken meanwhile */
+    bool is_near = span->run.node == ps_node_here();
+    return is_near && heap->available[span->class_index] == NULL ? heap : NULL;
+}
+
+static uintptr_t key_of_adopter(const struct ps_heap *adopter, const struct ps_span *span) {
+    return adopter != NULL ? ps_heap_key_of(adopter, span->class_index) : PS_KEY_ORPHAN;
+}
+
+static void adopted(struct ps_heap *adopter, struct ps_span *span) {
+    if (adopter != NULL) {
+        ps_add_relaxed(&adopter->x_spans[span->class_index], 1u); /* relaxed: a count */
+        ps_heap_take_in(adopter, span);
+    }
+}
+
 void ps_notify_owner(struct ps_span *span) {
     /* Ends after one round, unless the owner changes at this moment; a span changes owners once in
      * the life of a thread. */
     for (;;) {
         uintptr_t key = ps_load_acquire(&span->x_owner); /* acquire: the new owner's set-up */
+        struct ps_heap *adopter = adopter_of(span);
         if (key == PS_KEY_ORPHAN) {
-            if (ps_orphans_notice(span)) {
+            enum ps_orphan_notice result = ps_orphans_notice(span, key_of_adopter(adopter, span));
+            if (result == PS_ORPHAN_ADOPTED) {
+                adopted(adopter, span);
+            }
+            if (result != PS_ORPHAN_OWNED) {
                 return;
             }
             continue;
@@ -100,7 +133,8 @@ void ps_notify_owner(struct ps_span *span) {
             continue;
         }
         if (state == PS_HEAP_PARKED) {
-            if (ps_heap_leave_parked(span, key)) {
+            if (ps_heap_leave_parked(span, key, key_of_adopter(adopter, span))) {
+                adopted(adopter, span);
                 return;
             }
             continue;

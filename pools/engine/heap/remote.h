@@ -10,9 +10,9 @@
  *
  * An owner is idle when it has not read the clock for a quarter of the purge delay.
  *
- * Any thread, without a lock; within a call (ps_thread_enter) where a thread names its own heap.
- * Every call except ps_steal_all and the salvage takes a bounded number of steps, and a later one
- * continues.
+ * Any thread, without a lock, within a call (ps_thread_enter): a transfer or a notice may make a
+ * span the calling thread's. Every call except ps_steal_all and the salvage takes a bounded number
+ * of steps, and a later one continues.
  */
 #ifndef PS_HEAP_REMOTE_H
 #define PS_HEAP_REMOTE_H
@@ -35,7 +35,7 @@ void ps_remote_flush(struct ps_heap *heap);
 /* Sends the notice of a QUEUED span to its present owner. */
 void ps_notify_owner(struct ps_span *span);
 
-/* Forwards the notices of a heap whose thread has ended: its spans become orphans. */
+/* Forwards the notices of a heap whose thread has ended to adopters or the orphans. */
 void ps_heap_forward_notices(struct ps_heap *heap);
 
 /* Parks a heap that has no thread and, apart from full ones, no spans, and forwards its notices. It

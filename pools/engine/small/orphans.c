@@ -231,25 +231,30 @@ struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key, bool
     return span;
 }
 
-bool ps_orphans_notice(struct ps_span *span) {
+enum ps_orphan_notice ps_orphans_notice(struct ps_span *span, uintptr_t owner_key) {
     struct ps_lock *lock = &shard_of(span->class_index)->lock;
     ps_lock_acquire(lock);
     /* relaxed: changes only under the lock while it is ORPHAN. */
     if (ps_load_relaxed(&span->x_owner) != PS_KEY_ORPHAN) {
         ps_lock_release(lock);
-        return false;
+        return PS_ORPHAN_OWNED;
     }
     if (span->place == PS_PLACE_PURGING) {
         ps_span_clear_queued(span); /* ps_orphans_return collects the blocks */
         ps_lock_release(lock);
-        return true;
+        return PS_ORPHAN_KEPT;
     }
     note_account(span);
     leave_locked(span);
     ps_span_clear_queued(span);
+    if (owner_key != PS_KEY_ORPHAN) {
+        ps_span_set_owner(span, owner_key);
+        ps_lock_release(lock);
+        return PS_ORPHAN_ADOPTED;
+    }
     enter_locked(span, false, PS_PLACE_AVAILABLE);
     finish_locked(span);
-    return true;
+    return PS_ORPHAN_KEPT;
 }
 
 bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key) {

@@ -26,10 +26,15 @@ void ps_orphans_add(struct ps_span *span, bool is_next);
  * place. NULL: none was found. */
 struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key, bool is_any_node);
 
-/* Settles a QUEUED span that was an orphan when the caller read its owner. A span that a thread
- * purges at the moment is settled after the purge. Returns false, and does nothing, if it has been
- * adopted meanwhile. */
-bool ps_orphans_notice(struct ps_span *span);
+/* Handles a notice of a QUEUED span that was an orphan when the caller read its owner: settles it,
+ * or, unless owner_key is PS_KEY_ORPHAN, adopts it for owner_key. A span that a thread purges at
+ * the moment remains an orphan, and is settled after the purge. */
+enum ps_orphan_notice {
+    PS_ORPHAN_OWNED = 0, /* it has been adopted meanwhile; nothing is done */
+    PS_ORPHAN_KEPT,
+    PS_ORPHAN_ADOPTED,
+};
+enum ps_orphan_notice ps_orphans_notice(struct ps_span *span, uintptr_t owner_key);
 
 /*
  * Makes an orphan of a QUEUED span whose owner does not exist in this child of a fork. Its account
