@@ -77,7 +77,6 @@ def test_only_full_tables_are_stored(build_dir: Path) -> None:
         ("run.py", ["--allocators", "glibc"]),
         ("suite.py", ["--quick"]),
         ("suite.py", ["--only", "pair"]),
-        ("pools.py", ["--only", "list"]),
     ]:
         command = [sys.executable, ROOT / "bench" / program, "--build", build_dir, "--write-docs"]
         done = run_captured([*command, *words])

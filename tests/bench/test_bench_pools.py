@@ -36,7 +36,7 @@ def all_contests() -> list[Contest]:
         return []
 
 
-@pytest.mark.nightly  # the programs of bench/pools are built by scripts/test --all only
+@pytest.mark.nightly  # as all that runs the programs of bench/pools, which --all builds
 @each_row("contest", all_contests())
 def test_contest_does_its_work(contest: Contest) -> None:
     program = BUILD_DIR / "bench" / "pools" / contest.program
@@ -104,6 +104,7 @@ def test_the_mean_is_geometric() -> None:
     assert contests.mean_of(results, "warm_ms") == pytest.approx(1.0)
 
 
+@pytest.mark.nightly
 def test_families_have_a_table_of_their_own() -> None:
     results = [result_of("ps_a", [1.0]), result_of("x", [2.0])]
     assert list(contests.document_tables(results)) == ["pools.cases"]
@@ -124,6 +125,7 @@ def test_a_failed_contest_keeps_its_reason_and_no_figures() -> None:
     assert [row[0] for row in section.rows] == ["ps_a"]
 
 
+@pytest.mark.nightly
 def test_instructions_of_passes_are_counted() -> None:
     require_valgrind()
     contest = Contest("nodes", "nodes", "single_8", "ps_pool")
@@ -134,12 +136,14 @@ def test_instructions_of_passes_are_counted() -> None:
     assert twice.warm_ms[0] == pytest.approx(2 * once.warm_ms[0], rel=0.1)
 
 
+@pytest.mark.nightly
 def test_a_program_that_fails_is_no_count() -> None:
     require_valgrind()
     result = contests.count(BUILD_DIR, Contest("nodes", "nodes", "none", "none"), 1, 120)
     assert result.failure.startswith("status 2")
 
 
+@pytest.mark.nightly
 def test_threads_that_wait_are_not_counted() -> None:
     assert not Contest("bounded", "bounded", "single", "ps_bounded").is_countable
     assert not Contest("list", "list", "contended", "ps_ring").is_countable
@@ -150,6 +154,7 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return run_captured([sys.executable, str(ROOT / "bench" / "pools.py"), *arguments], timeout=300)
 
 
+@pytest.mark.nightly
 def test_a_run_leaves_tables_and_figures(tmp_path: Path) -> None:
     result = run_command(
         "--only", "objects", "--passes", "2", "--scale", TINY, "--results", str(tmp_path),
@@ -163,6 +168,7 @@ def test_a_run_leaves_tables_and_figures(tmp_path: Path) -> None:
     assert "geometric mean" in next(tmp_path.glob("pools-*.md")).read_text()
 
 
+@pytest.mark.nightly
 def test_a_run_that_counts_leaves_tables(tmp_path: Path) -> None:
     require_valgrind()
     result = run_command(
@@ -174,6 +180,7 @@ def test_a_run_that_counts_leaves_tables(tmp_path: Path) -> None:
     assert all(row["warm_ms"][0] > 0 for row in content["instructions"])
 
 
+@pytest.mark.nightly
 def test_families_are_named_by_one_option(tmp_path: Path) -> None:
     named = run_command("--families", "--list", "--build", str(BUILD_DIR))
     assert {row.split()[0] for row in named.stdout.splitlines()} == set(contests.FAMILIES)
@@ -186,6 +193,7 @@ def test_families_are_named_by_one_option(tmp_path: Path) -> None:
     assert counted.returncode == 2 and "--write-docs" in counted.stderr
 
 
+@pytest.mark.nightly
 def test_an_unknown_group_is_named() -> None:
     result = run_command("--only", "nothing", "--build", str(BUILD_DIR))
     assert result.returncode == 2

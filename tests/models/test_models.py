@@ -41,7 +41,7 @@ LITMUS = {
 }
 # Executions differ by how far threads are at a barrier, also those that have nothing left to show.
 COUNTED_APART = {"two_readers_barrier"}
-SLOW = {"background", "notices", "lock", "take"}
+SLOW = {"background", "notices", "take"}
 WRONG = {
     "race": "data race",
     "race_behind_flag": "data race",
@@ -84,7 +84,7 @@ def test_orders_left_out_tell_nothing_new(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        pytest.param(name, marks=[pytest.mark.nightly] if name in SLOW else [])
         for name in MODELS
         if name != "litmus"
     ],

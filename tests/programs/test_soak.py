@@ -136,7 +136,7 @@ def test_every_phase_has_a_row(
         assert {row["phase"] for row in csv.DictReader(file)} == set(PhasesOnly.phases)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.preload
 @pytest.mark.parametrize(
     ("name", "program", "notes", "used", "phases"),

@@ -16,7 +16,7 @@ from conftest import ROOT, run_captured
 COMPILERS = {"gcc": ("gcc-12", "g++-12"), "clang": ("clang-16", "clang++-16")}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("level", ["-O2", "-O3"])
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_builds_without_a_warning(compiler: str, level: str, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+// flags: -O2
 /* SPDX-License-Identifier: MIT */
 /*
  * A cache of a processor under more threads than there are processors, with signals among them,

@@ -1,3 +1,4 @@
+// flags: -O2
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* Medium blocks that a thread caches: reuse, lengths, how many, return, misuse, forks. */

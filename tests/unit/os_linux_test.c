@@ -193,6 +193,9 @@ static void *write_all(void *unused) {
 }
 
 TEST(a_write_goes_on_where_a_signal_has_stopped_it) {
+#if defined(__SANITIZE_THREAD__)
+    return; /* it defers a signal to the end of a system call that it does not know */
+#endif
     static char read_back[sizeof interrupted.text + 1];
     int ends[2];
     REQUIRE(pipe(ends) == 0);
