@@ -24,6 +24,7 @@ class Progress:
         self.weights: dict[str, int] = {}
         self.started = self.shown = time.monotonic()
         self.is_terminal = sys.stdout.isatty()
+        self.is_over = False
 
     def expect(self, items: list[pytest.Item]) -> None:
         """The tests that will run, as one process has collected them."""
@@ -50,7 +51,9 @@ class Progress:
     def pytest_report_teststatus(
         self, report: pytest.TestReport | pytest.CollectReport
     ) -> tuple[str, str, str] | None:
-        """No letter: `write` names a test that failed."""
+        """No letter: `write` names a test that failed. The summary at the end has the words."""
+        if self.is_over:
+            return None
         if report.passed and report.when == "call":
             return "passed", "", ""
         if report.failed and report.when == "call":
@@ -79,6 +82,7 @@ class Progress:
 
     def pytest_sessionfinish(self) -> None:
         """Removes the line from a terminal."""
+        self.is_over = True
         if self.is_terminal:
             sys.__stdout__.write("\r\x1b[K")
 

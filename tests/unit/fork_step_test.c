@@ -1,3 +1,4 @@
+// marks: slow
 // flags: -O2
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from buildable import cache_of, reason_left_out
+from buildable import cache_of, leading_options, reason_left_out
 from conftest import BUILD_DIR, EMULATOR, ROOT, run_captured
 
 UNIT = ROOT / "tests" / "unit"
@@ -75,7 +75,13 @@ def without_aslr() -> list[str]:
     return command
 
 
-@pytest.mark.parametrize("name", NAMES)
+def parameter(name: str) -> object:
+    """A test program; its line "// marks: slow" marks it."""
+    marks = leading_options((UNIT / f"{name}.c").read_text(), "marks")
+    return pytest.param(name, marks=[getattr(pytest.mark, mark) for mark in marks])
+
+
+@pytest.mark.parametrize("name", map(parameter, NAMES))
 def test_unit(name: str) -> None:
     run_in_builds(UNIT / f"{name}.c", f"unit/{name}")
 
