@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Measures malloc implementations side by side and prints the tables.
 
-    .venv/bin/python bench/run.py                     # the main job: full size, under four minutes
+    .venv/bin/python bench/run.py                     # the main job: full size, about four minutes
     .venv/bin/python bench/run.py --quick             # the same in seconds, for a first look
     .venv/bin/python bench/run.py --only uncontended --allocators glibc,poolshim --json result.json
 
