@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Programs that abort on purpose leave no core files."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if "TEST_PROGRESS" in os.environ and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Progress())
+        config.pluginmanager.register(Progress(config))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

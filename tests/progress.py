@@ -7,51 +7,62 @@
 from __future__ import annotations
 
 import sys
-import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-LINE_SECONDS = 15  # between two lines where there is no terminal
-SLOW_WEIGHT = 12  # of a test that is marked slow, in usual ones: for the time that is left
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
+
+from progress_line import ProgressLine  # noqa: E402
+
+
+class Terminal:
+    """The stream of pytest's reports: standard output itself is captured."""
+
+    def __init__(self, reporter: Any) -> None:
+        self.reporter = reporter
+
+    def isatty(self) -> bool:
+        """Returns whether a line can be overwritten."""
+        return bool(self.reporter.isatty)
+
+    def write(self, text: str) -> None:
+        """Writes without delay."""
+        self.reporter.write(text, flush=True)
+
+    def flush(self) -> None:
+        """Does nothing: every write is flushed."""
 
 
 class Progress:
     """A plugin of the process that shows the results."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
         self.total = self.done = self.failed = 0
-        self.weight_left = self.weight = 0
-        self.weights: dict[str, int] = {}
-        self.started = self.shown = time.monotonic()
-        self.is_terminal = sys.stdout.isatty()
         self.is_over = False
 
-    def expect(self, items: list[pytest.Item]) -> None:
-        """The tests that will run, as one process has collected them."""
-        self.weights = {
-            item.nodeid: SLOW_WEIGHT if item.get_closest_marker("slow") else 1 for item in items
-        }
-        self.total = len(items)
-        self.weight = self.weight_left = sum(self.weights.values())
-        self.started = self.shown = time.monotonic()
+    def begin(self, total: int) -> None:
+        """The tests are collected, and the first one starts."""
+        self.total = total
+        self.line = ProgressLine(Terminal(self.config.pluginmanager.getplugin("terminalreporter")))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Without workers."""
-        if session.items:
-            self.expect(session.items)
+        self.begin(len(session.items))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """With workers, which tell names alone."""
+        """With workers, each of which collects all."""
         if not self.total:
-            self.total = self.weight = self.weight_left = len(ids)
-            self.started = self.shown = time.monotonic()
+            self.begin(len(ids))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(
         self, report: pytest.TestReport | pytest.CollectReport
     ) -> tuple[str, str, str] | None:
-        """No letter: `write` names a test that failed. The summary at the end has the words."""
+        """Prints no letter: a test that failed has a line. The summary at the end has the words."""
         if self.is_over:
             return None
         if report.passed and report.when == "call":
@@ -66,28 +77,17 @@ class Progress:
         """Counts a test at its end."""
         if report.failed:
             self.failed += 1
-            self.write(f"FAILED {report.nodeid}", is_kept=True)
+            self.line.keep(f"FAILED {report.nodeid}")
         if report.when != "teardown":
             return
         self.done += 1
-        self.weight_left -= self.weights.get(report.nodeid, 1)
-        now = time.monotonic()
-        if now - self.shown < (0.2 if self.is_terminal else LINE_SECONDS):
-            return
-        self.shown = now
-        seconds = now - self.started
-        left = seconds * self.weight_left / max(self.weight - self.weight_left, 1)
-        self.write(f"{self.done} of {self.total} tests, {self.failed} failed, {seconds:.0f} s, "
-                   f"about {left:.0f} s left")  # fmt: skip
+        if self.line.is_due():
+            self.line.show(f"{self.done} of {self.total} tests, {self.failed} failed, "
+                           f"{self.line.seconds():.0f} s, "
+                           f"about {self.line.left(self.done, self.total):.0f} s left")  # fmt: skip
 
     def pytest_sessionfinish(self) -> None:
         """Removes the line from a terminal."""
         self.is_over = True
-        if self.is_terminal:
-            sys.__stdout__.write("\r\x1b[K")
-
-    def write(self, text: str, *, is_kept: bool = False) -> None:
-        """A line; on a terminal the next one overwrites it unless it is kept."""
-        begin, end = ("\r\x1b[K", "\n" if is_kept else "") if self.is_terminal else ("", "\n")
-        sys.__stdout__.write(f"{begin}{text}{end}")
-        sys.__stdout__.flush()
+        if self.total:
+            self.line.clear()

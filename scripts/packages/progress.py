@@ -13,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
+
+from progress_line import LINE_SECONDS, ProgressLine
 
 NAME = "scripts/package"
 
@@ -25,12 +26,11 @@ class Progress:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
         self.number = 0
-        self.started = time.monotonic()
-        self.is_terminal = sys.stderr.isatty()
+        self.line = ProgressLine(sys.stderr)
 
     def seconds(self) -> int:
         """Since the first step could begin."""
-        return round(time.monotonic() - self.started)
+        return round(self.line.seconds())
 
     def where(self) -> str:
         """The step that runs, or that failed."""
@@ -39,14 +39,7 @@ class Progress:
 
     def show(self) -> None:
         """The line."""
-        text = f"{NAME}: {self.where()}, {self.seconds()} s"
-        start, end = ("\r\x1b[K", "") if self.is_terminal else ("", "\n")
-        print(f"{start}{text}", end=end, file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Removes the line from a terminal."""
-        if self.is_terminal:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        self.line.show(f"{NAME}: {self.where()}, {self.seconds()} s")
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -56,7 +49,7 @@ class Progress:
         is_over = threading.Event()
 
         def tick() -> None:
-            while not is_over.wait(1 if self.is_terminal else 15):
+            while not is_over.wait(1 if self.line.is_terminal else LINE_SECONDS):
                 self.show()
 
         ticker = threading.Thread(target=tick, daemon=True)
@@ -66,4 +59,4 @@ class Progress:
         finally:
             is_over.set()
             ticker.join()
-            self.clear()
+            self.line.clear()

@@ -85,7 +85,8 @@ def test_setup_refuses_in_one_line(
 def test_build_says_which_preset_failed(arguments: list[str], tmp_path: Path) -> None:
     """In a copy whose CMakePresets.json knows a release that builds nothing."""
     (tmp_path / "scripts").mkdir()
-    shutil.copy(ROOT / "scripts" / "build", tmp_path / "scripts")
+    for name in ("build", "progress_line.py"):
+        shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts")
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.25)\nproject(none LANGUAGES NONE)\n"
     )
