@@ -31,9 +31,6 @@ SIZES = frozenset(("arena", "bin", "class", "class_cache", "class_cache_entry", 
 SHIFTS = {"granule.shift": (12, 30), "slot.shift": (4, 12), "leaf.shift": (12, 40),
           "branch.shift": (12, 47), "medium.page_shift": (8, 30)}  # fmt: skip
 SHIFT_MAX = 63
-# The numbers that libraries of version 0.3 do not name.
-OF_0_3 = {"remote.list_shift": 14, "remote.gaps_shift": 42, "remote.blocks_mask": 0x3FFF,
-          "run.dirty": 1, "medium_sums.frees_mask": 0xFFFF}  # fmt: skip
 RELEASE = re.compile(r"\.so\.(\d+(?:\.\d+)+)")
 RELEASE_PART, RELEASE_BYTES = 1 << 20, 1 << 23  # of a library's mappings that are searched
 BASE_BYTES = 4096  # no variable is in the first page of a library, where its headers are
@@ -56,7 +53,7 @@ class Layout:
         self.path = path
         self.text: str | None = None
         self.places: dict[str, tuple[int, int]] = {}
-        self.numbers = {name: Field(value, 0) for name, value in OF_0_3.items()}
+        self.numbers: dict[str, Field] = {}
 
     @property
     def release(self) -> str:
