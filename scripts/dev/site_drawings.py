@@ -2,7 +2,7 @@
 """Pictures of the site that are no files: of a Graphviz source, and of a result's curves.
 
 For site_pages.py. A document has a link to the source on a line of its own, with the title as its
-text; the site shows the picture there. Without dot the link to its source stays.
+text; the site shows the picture there. Without dot the document links to its source.
 """
 
 from __future__ import annotations

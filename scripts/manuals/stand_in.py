@@ -83,7 +83,7 @@ class Replacing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """None for what is not replaced."""
+        """Returns None for a module that is not replaced."""
         if name.partition(".")[0] not in REPLACED:
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 FILE = Path(__file__).with_name("expected.txt")
-UNKNOWN = "detected"  # what is expected of an attack that has not been played at a level
+UNKNOWN = "detected"  # the outcome expected of an attack that has not run at a level
 LINE = re.compile(r"(\S+/)\{(\S+)\} (.+)")
 
 Table = dict[str, dict[str, str]]  # "poolshim LEVEL" -> attack -> outcome

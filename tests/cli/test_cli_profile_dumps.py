@@ -223,7 +223,7 @@ def test_deep_stacks_are_drawn() -> None:
 
 
 def test_a_browser_draws_it(tmp_path: Path) -> None:
-    """And zooms, marks what is searched for, and shows what a frame is."""
+    """And zooms, marks the frames that match a search, and names a frame."""
     if find_browser() is None:
         pytest.skip("no browser is installed")
     root = flame.Node()

@@ -162,7 +162,7 @@ def a_small_tree_is_built(small: Path, tmp_path: Path) -> None:
 
 
 def a_drawing_stands_where_its_source_is_linked(small: Path, tmp_path: Path) -> None:
-    """Without dot the link stays, which is then that of a file."""
+    """Without dot the document links to the source file."""
     if shutil.which("dot") is None:
         pytest.skip("dot is not installed: run scripts/setup")
     (small / "docs/box.dot").write_text('digraph { a [label="inside"] }\n')

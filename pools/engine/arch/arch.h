@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processor that is compiled for. All that differs between processors lies in a folder for each
- * of them; no other file asks which it is. A folder has these parts, each of which belongs to the
- * file that it is named after, is included by that file alone, and includes nothing but parts:
+ * Selects the folder of the processor that is compiled for. All code that differs between
+ * processors lies in these folders; no other file tests for one. A folder has the parts below. The
+ * file that a part is named after includes it, no other file does, and a part includes parts only:
  *
  *   compiler.h    of base/compiler.h: the largest page, the thread pointer, the hint of a spin loop
  *   atomic.h      of base/atomic.h: the order of stores, counters with one writer

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See resize.h. Here realloc is decided: which block stays, is resized in place or moves, and with
- * how much room. The files of a kind, medium_cache.c, large.c and mapping.c, only do it.
+ * See resize.h. Decides for realloc whether a block is returned as it is, resized in place or
+ * moved, and how much room it gets. medium_cache.c, large.c and mapping.c resize the blocks.
  */
 #include "pools/engine/heap/resize.h"
 

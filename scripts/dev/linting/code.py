@@ -65,7 +65,7 @@ def file_name(tree: Tree, name: str) -> Found:
 
 @register("leftover", is_code)
 def leftover(tree: Tree, name: str) -> Found:
-    """No mark of unfinished work stays in a file."""
+    """Finds marks of unfinished work."""
     yield from matching(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b", tree.text(name))
 
 

@@ -13,9 +13,9 @@ PS_INLINE uint32_t ps_rseq_cpu(ptrdiff_t offset) {
     return cpu;
 }
 
-/* Begins a sequence, of which `3` is the descriptor: version, flags, start, length, where to
- * continue when it is aborted. The area's fields are cpu_id at 4 and rseq_cs at 8, which the kernel
- * clears when it finds the thread elsewhere. */
+/* Begins a sequence. Its descriptor, at `3`, has the version, flags, start, length, and the address
+ * where an aborted sequence continues. The area's fields are cpu_id at 4 and rseq_cs at 8, which
+ * the kernel clears when it finds the thread elsewhere. */
 #define PS_RSEQ_BEGIN(is_elsewhere)                                                                \
     ".pushsection .data.rel.ro.rseq, \"aw\"\n"                                                     \
     ".balign 32\n"                                                                                 \
@@ -27,21 +27,21 @@ PS_INLINE uint32_t ps_rseq_cpu(ptrdiff_t offset) {
     "1: cmpl %[cpu], %%fs:4(%[offset])\n"                                                          \
     "jne " is_elsewhere "\n"
 
-/* Behind the code, where an aborted sequence continues. Before it stands the signature with which
- * glibc registers, as the operand of an instruction (ud1). */
+/* An aborted sequence continues here, after the code. The signature with which glibc registers
+ * precedes it, as the operand of an instruction (ud1). */
 #define PS_RSEQ_ABORT                                                                              \
     ".pushsection .text.unlikely, \"ax\"\n"                                                        \
     ".byte 0x0f, 0xb9, 0x3d\n"                                                                     \
     ".long 0x53053053\n"                                                                           \
     "4:\n"
 
-/* Pushes an entry if the bits of `mask` in the state, which hold the count, are less than the
+/* Pushes an entry if the bits of `mask` in the state, the count, are less than the
  * limit, and the thread runs on `cpu`. Adds 1 to the state. False: it did not; there may be room
  * even so. */
 PS_INLINE bool ps_rseq_push(ptrdiff_t offset, uint32_t cpu, uint64_t *state, void **entries,
                             uint32_t mask, uint32_t limit, void *entry) {
     __asm__ goto(
-        /* The entry stands above all that are in use. */
+        /* The entry is above all entries in use. */
         PS_RSEQ_BEGIN("%l[is_not_pushed]") /* */
         "movq %[state], %%rax\n"
         "movl %%eax, %%ecx\n"
