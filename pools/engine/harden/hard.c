@@ -50,14 +50,13 @@ void ps_hard_start(const struct ps_config *config) {
     ps_hard_extra_bytes = PS_CANARY_BYTES;
 }
 
-static size_t room_of(const struct ps_span *span) { return span->block_bytes - PS_CANARY_BYTES; }
-
 /* Requested bytes of the block; aborts when the bytes after them were overwritten. */
 static size_t check_canary(const struct ps_span *span, const void *block) {
-    if (PS_UNLIKELY(!ps_canary_is_intact(block, room_of(span)))) {
+    if (PS_UNLIKELY(!ps_canary_is_intact(block, ps_canary_room(span->block_bytes)))) {
         ps_misuse(PS_MISUSE_OVERRUN, span, block);
     }
-    return room_of(span) - ps_canary_slack(block, room_of(span));
+    return ps_canary_room(span->block_bytes) -
+           ps_canary_slack(block, ps_canary_room(span->block_bytes));
 }
 
 /* True when a block may have been overrun: it is live, and has no canary. mark: its shadow byte,
@@ -72,7 +71,8 @@ PS_RACING bool is_suspect(const void *block, const uint8_t *mark, size_t room) {
 static void check_neighbour(const struct ps_span *span, const char *block) {
     const char *neighbour = block - span->block_bytes;
     const uint8_t *mark = neighbour >= span->run.base ? ps_shadow_at(neighbour) : NULL;
-    if (mark != NULL && PS_UNLIKELY(is_suspect(neighbour, mark, room_of(span)))) {
+    if (mark != NULL &&
+        PS_UNLIKELY(is_suspect(neighbour, mark, ps_canary_room(span->block_bytes)))) {
         ps_hard_check_other(span, neighbour);
     }
 }
@@ -81,7 +81,7 @@ static void check_neighbour(const struct ps_span *span, const char *block) {
 PS_INLINE bool is_neighbour_suspect(const char *block, const uint8_t *mark, size_t block_bytes) {
     bool is_first = (uintptr_t)block % PS_GRANULE_BYTES < block_bytes;
     return !is_first && is_suspect(block - block_bytes, mark - (block_bytes >> PS_SHADOW_SHIFT),
-                                   block_bytes - PS_CANARY_BYTES);
+                                   ps_canary_room(block_bytes));
 }
 
 /* ---- allocation ---- */
@@ -121,7 +121,7 @@ static inline void *take_ready(struct ps_hard *hard, struct ps_hard_class *class
 /* Makes a block live; mark: its shadow byte. */
 PS_INLINE void set_live(void *block, uint8_t *mark, size_t block_bytes, size_t bytes) {
     uint8_t busy = ps_shadow_set_busy(mark);
-    ps_canary_set(block, block_bytes - PS_CANARY_BYTES, bytes);
+    ps_canary_set(block, ps_canary_room(block_bytes), bytes);
     ps_shadow_set(mark, busy, PS_SHADOW_LIVE);
 }
 
@@ -317,7 +317,7 @@ PS_INLINE void fetch_ahead(const char *block, const char *earlier, size_t block_
 /* Frees a live block in a span of one granule, if it is intact; mark: its shadow byte. */
 PS_INLINE void free_live(struct ps_heap *heap, struct ps_span *span, void *block, uint8_t *mark,
                          size_t block_bytes) {
-    if (PS_UNLIKELY(!ps_canary_is_intact(block, block_bytes - PS_CANARY_BYTES) ||
+    if (PS_UNLIKELY(!ps_canary_is_intact(block, ps_canary_room(block_bytes)) ||
                     is_neighbour_suspect(block, mark, block_bytes))) {
         free_slow((struct ps_slot *)span, block);
         return;

@@ -9,7 +9,7 @@
  * The pattern is one byte throughout, so that overlapping words can be stored and compared: no
  * loop, and four words at most.
  *
- * Callers: hard.c. The secret is in hard.h.
+ * Callers: hard.c, hard_sweep.c. The secret is in hard.h.
  */
 #ifndef PS_HARDEN_HARD_CANARY_H
 #define PS_HARDEN_HARD_CANARY_H
@@ -24,6 +24,9 @@
 #include <string.h>
 
 #define PS_CANARY_BYTES sizeof(uint64_t)
+
+/* Bytes of a block before its canary. */
+PS_INLINE size_t ps_canary_room(size_t block_bytes) { return block_bytes - PS_CANARY_BYTES; }
 
 /* Checked slack bytes: an overrun passes through the first ones. */
 #define PS_SLACK_LOOKED_AT 64

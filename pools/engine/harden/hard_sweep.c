@@ -45,7 +45,7 @@ PS_RACING const char *damage(const struct ps_span *span, const void *block, cons
     uint8_t before = ps_shadow_read(mark);
     const char *what = NULL;
     if (ps_shadow_is(before, PS_SHADOW_LIVE) &&
-        !ps_canary_is_intact(block, span->block_bytes - PS_CANARY_BYTES)) {
+        !ps_canary_is_intact(block, ps_canary_room(span->block_bytes))) {
         what = PS_MISUSE_OVERRUN;
     } else if (ps_shadow_is(before, PS_SHADOW_FREED) && !is_zero(span, block, span->block_bytes)) {
         what = PS_MISUSE_LATE_WRITE;

@@ -86,7 +86,7 @@ static bool resize_medium(struct ps_slot *slot, void *block, size_t bytes) {
     if (bytes <= ps_size_class_max_bytes || !ps_medium_is_size(bytes, 1)) {
         return false;
     }
-    return ps_medium_serves(ps_large_usable(slot, block), bytes) ||
+    return ps_medium_serves(ps_medium_usable(slot, block), bytes) ||
            ps_medium_set_length(slot, block, bytes);
 }
 
