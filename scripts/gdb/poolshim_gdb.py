@@ -26,6 +26,7 @@ from poolshim_cli import control  # noqa: E402
 from poolshim_cli.errors import GIVING_UP, Failed  # noqa: E402
 from poolshim_cli.live.blocks import HEAP_STATES, Blocks  # noqa: E402
 from poolshim_cli.live.census import Census, Reader  # noqa: E402
+from poolshim_cli.live.layout import find  # noqa: E402
 from poolshim_cli.live.memory import Memory  # noqa: E402
 
 MASK = (1 << 64) - 1  # makes an address of gdb's signed numbers
@@ -129,7 +130,7 @@ class Command(gdb.Command):  # type: ignore[misc]
 
 def named(prefix: str, found: gdb.Value) -> str:
     """The name of a run's kind, or of a heap's state."""
-    return Reader(Selected()).layout.name_of(prefix, int(found))
+    return find(Selected()).name_of(prefix, int(found))
 
 
 LINES = {

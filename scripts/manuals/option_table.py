@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
+
+from poolshim_cli.def_rows import rows
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "shim" / "config.def"
@@ -44,23 +45,12 @@ class Option(NamedTuple):
         return {"COUNT": "0", "WORD": self.range.split("|")[0]}.get(self.type, "off")
 
 
-def split_arguments(text: str) -> list[str]:
-    """The arguments of one PS_OPTION row; adjacent strings are joined."""
-    pattern = r'\s*((?:"(?:[^"\\]|\\.)*"\s*)+|[\w.]+)\s*(?:,|$)'
-    arguments = []
-    for match in re.finditer(pattern, text):
-        word = match[1].strip()
-        arguments.append(ast.literal_eval(f"({word})") if word.startswith('"') else word)
-    return arguments
-
-
 def read_options(table: str) -> list[Option]:
     """All rows. A row that does not have exactly the columns is an error, not a gap."""
-    code = re.sub(r"/\*.*?\*/", "", table, flags=re.DOTALL)
-    rows = re.findall(r'PS_OPTION\(((?:"(?:[^"\\]|\\.)*"|[^()"])*)\)', code)
-    if len(rows) != code.count("PS_OPTION("):
-        sys.exit(f"{TABLE}: {code.count('PS_OPTION(')} rows, {len(rows)} of them understood")
-    return [Option(*split_arguments(row)) for row in rows]
+    try:
+        return [Option(*arguments) for _, arguments in rows(table)]
+    except ValueError as error:
+        sys.exit(f"{TABLE}: {error}")
 
 
 def values_of(option: Option) -> str:

@@ -178,8 +178,9 @@ class Heap:
             self.read_leaf(view, spans, leaf, arenas)
             self.add_metadata(view, leaf.slots, len(leaf.data))
         self.read_table(view, spans)
+        nbytes = heap_bytes(self.layout)
         for heap in self.heaps():
-            self.add_metadata(view, heap, heap_bytes(self.layout))
+            self.add_metadata(view, heap, nbytes)
         view.ranges = merged(view.ranges)
         return view
 

@@ -90,7 +90,7 @@ class Collector:
     def family_of(self, figure: Figure, rows: list[Row]) -> Any:
         """A figure of the report, of the processes that have it."""
         text = figure.help[0].upper() + figure.help[1:].replace("`", "")
-        known = [row for row in rows if not figure.has or getattr(row.census, figure.has)]
+        known = [row for row in rows if figure.is_known(row.census)]
         if figure.is_counter:
             name = figure.metric.removesuffix(COUNTER_END)
             return self.filled(self.counter(name, text), known, lambda row: row.counts[figure.name])

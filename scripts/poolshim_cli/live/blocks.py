@@ -9,7 +9,7 @@ from __future__ import annotations
 from .census import Reader
 from .memory import contradictions
 from .samples import Samples, Stack
-from .slots import Leaf, Spans
+from .slots import Account, Leaf
 
 KIB = 1024
 OTHER_USES = {
@@ -57,7 +57,6 @@ class Blocks:
     def __init__(self, reader: Reader) -> None:
         self.reader, self.memory, self.layout = reader, reader.memory, reader.layout
         self.leaves = sorted(reader.map.leaves(), key=lambda leaf: leaf.first)
-        self.spans = Spans(self.layout)
 
     def thread_name(self, pointer: int) -> str:
         """The name of a running thread, by its thread pointer."""
@@ -117,17 +116,16 @@ class Blocks:
         index = (address - base) // size
         block = base + index * size
         capacity = span["span.limit"] - span["span.first"]
-        live = self.spans.of(span.data).live
+        account = self.reader.spans.of(span.data)
         return [
-            f"{self.state(span, index, block)} small block {block:#x}, {size} bytes"
+            f"{self.state(span, account, index, block)} small block {block:#x}, {size} bytes"
             f"{inside(address, block)}",
-            f"span {base:#x}, {span.nbytes // KIB} KiB, {live} of {capacity} blocks live, "
+            f"span {base:#x}, {span.nbytes // KIB} KiB, {account.live} of {capacity} blocks live, "
             f"{self.owner(span['span.owner'])}",
         ]
 
-    def state(self, span: Slot, index: int, block: int) -> str:
+    def state(self, span: Slot, account: Account, index: int, block: int) -> str:
         """The state of a block of a span: the first word of a cached or listed one shows that."""
-        account = self.spans.of(span.data)
         if not span["span.first"] <= index < span["span.limit"]:
             return "no block"
         if index >= account.carved:

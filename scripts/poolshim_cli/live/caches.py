@@ -16,8 +16,6 @@ WORD = 8
 def read_cpu_caches(reader: Reader, census: Census) -> None:
     """Subtracts blocks in the caches of the processors."""
     layout = reader.layout
-    if "cpu_cache.state" not in layout.numbers:
-        return  # a library whose caches are of another kind
     address, nbytes = layout.places["cpu_caches"]
     field = layout.field("cpu_cache.state")
     held, shift = (layout.offset(f"cpu_state.{name}") for name in ("held", "takes_shift"))
@@ -32,8 +30,6 @@ def read_cpu_caches(reader: Reader, census: Census) -> None:
 def read_class_caches(reader: Reader, census: Census, heap: int, data: bytes) -> None:
     """Subtracts blocks in a heap's class caches, if they have been used and are resident."""
     layout = reader.layout
-    if "heap.cached" not in layout.numbers:
-        return  # a library without them
     step, entry = layout.offset("class_cache"), layout.offset("class_cache_entry")
     shift, state_of = layout.offset("class_cache.takes_shift"), layout.record("class_cache.state")
     start = heap + layout.offset(CACHES)

@@ -376,10 +376,10 @@ class Reader:
             "heap.state", "heap.remote_frees", "heap.remote_batches",
             "heap.medium_sums", "heap.medium_frees", "heap.hard")  # fmt: skip
         shift, live = layout.offset("medium_sums.frees_shift"), layout.offset("heap.live")
-        mask = layout.offset("medium_sums.frees_mask")
+        mask, nbytes = layout.offset("medium_sums.frees_mask"), heap_bytes(layout)
         for address, data in self.heaps():
             state, frees, batches, sums, medium_frees, hard = record.of(data)
-            census.heaps.append((address, heap_bytes(layout)))
+            census.heaps.append((address, nbytes))
             census.heap_total_count += 1
             census.heap_live_count += state == live
             census.remote_free_count += frees

@@ -8,18 +8,15 @@ In a checkout the table is that of the engine; an installed tree has a copy besi
 
 from __future__ import annotations
 
-import ast
-import re
 from dataclasses import dataclass
+from typing import Any
 
+from ..def_rows import rows
 from ..places import PACKAGE, REPOSITORY
 
 NAME = "figures.def"
 INSTALLED = PACKAGE / "live" / NAME
 CHECKOUT = REPOSITORY / "pools" / "engine" / "record" / NAME
-COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-ROW = re.compile(r'^(PS_[A-Z_]+)\(((?:"(?:[^"\\]|\\.)*"|[^()"])*)\)', re.MULTILINE)
-ARGUMENT = re.compile(r'\s*((?:"(?:[^"\\]|\\.)*"\s*)+|[\w.]+)\s*(?:,|$)')
 COUNTER_END = "_total"
 
 
@@ -42,6 +39,10 @@ class Figure:
         """It never falls."""
         return self.metric.endswith(COUNTER_END)
 
+    def is_known(self, census: Any) -> bool:
+        """False where the census says that it is not. What it does not say is None in the row."""
+        return not self.has or bool(getattr(census, self.has, True))
+
 
 def figure_of(kind: str, arguments: list[str]) -> Figure:
     """By the columns that figures.def describes."""
@@ -52,15 +53,5 @@ def figure_of(kind: str, arguments: list[str]) -> Figure:
                   text, has.rpartition(".")[2], is_word)  # fmt: skip
 
 
-def read(text: str) -> list[Figure]:
-    """All rows."""
-    found = []
-    for kind, row in ROW.findall(COMMENT.sub("", text)):
-        words = [match[1].strip() for match in ARGUMENT.finditer(row)]
-        found.append(figure_of(kind, [
-            ast.literal_eval(f"({word})") if word.startswith('"') else word for word in words
-        ]))  # fmt: skip
-    return found
-
-
-FIGURES = read((INSTALLED if INSTALLED.exists() else CHECKOUT).read_text())
+TABLE = (INSTALLED if INSTALLED.exists() else CHECKOUT).read_text()
+FIGURES = [figure_of(macro, arguments) for macro, arguments in rows(TABLE)]

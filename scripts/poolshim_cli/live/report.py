@@ -129,7 +129,7 @@ def read(
 
 def value_of(report: Report, figure: Figure) -> Any:
     """The value of a row; None: unknown."""
-    if figure.has == "has_calls" and not report.census.has_calls:
+    if not figure.is_known(report.census):
         return None
     return getattr(report if hasattr(report, figure.name) else report.census, figure.name)
 

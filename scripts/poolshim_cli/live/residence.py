@@ -94,8 +94,9 @@ class Residence:
         spans = found.get(kinds["span"], 0) + found.get(kinds["inside"], 0)
         medium = found.get(kinds["medium"], 0)
         large = sum(self.range_bytes(*block) for block in census.blocks)
-        in_arenas = sum(self.range_bytes(*block) for block in census.arena_blocks)
-        runs = sum(nbytes for _, nbytes in census.arena_blocks)
+        blocks = census.arena_blocks
+        in_arenas = sum(self.range_bytes(*block) for block in blocks)
+        runs = sum(nbytes for _, nbytes in blocks)
         kept = sum(self.range_bytes(*one) for one in census.busy
                    if not inside(census.arenas, one[0]))  # fmt: skip
         small_live = min(census.small_live_bytes, spans)

@@ -102,7 +102,8 @@ function found() {
 search.addEventListener("input", () => {
     wanted = search.value.toLowerCase();
     draw();
-    details.textContent = wanted ? `${mib(found())}, ${percent(found())}` : "";
+    const bytes = wanted ? found() : 0;
+    details.textContent = wanted ? `${mib(bytes)}, ${percent(bytes)}` : "";
 });
 document.getElementById("reset").addEventListener("click", () => zoom(all));
 document.addEventListener("keydown", event => event.key === "Escape" && zoom(all));
