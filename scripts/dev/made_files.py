@@ -7,26 +7,11 @@ For gen-answers, gen-docs, gen-guides and gen-overview beside this file.
 from __future__ import annotations
 
 import argparse
-import importlib.machinery
-import importlib.util
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 
 Files = Mapping[Path, str | None]  # the content of each, None of one that is to be deleted
-
-
-def load_script(path: Path) -> ModuleType:
-    """A script without a suffix, as a module, leaving no compiled copy."""
-    loader = importlib.machinery.SourceFileLoader(path.name.replace("-", "_"), str(path))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    loader.exec_module(module)
-    sys.dont_write_bytecode = before
-    return module
 
 
 def outdated(files: Files) -> list[Path]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import sys
 from collections.abc import Mapping
@@ -18,15 +19,20 @@ from linting import RULES, Finding, Tree, external
 
 LINT = ROOT / "scripts" / "dev" / "lint"
 TREE = Tree.at(ROOT)
-BEFORE = {name: set(rule.check(TREE, TREE.names)) for name, rule in RULES.items()}
+
+
+@functools.cache
+def found_before() -> dict[str, set[Finding]]:
+    """Returns the findings of each rule without a change. Fills the views that overlays share."""
+    return {name: set(rule.check(TREE, TREE.names)) for name, rule in RULES.items()}
 
 
 def new_findings(rule: str, path: str, changes: Mapping[str, breaches.Text]) -> list[Finding]:
     """What the rule finds in the file with the changes, and not without them."""
+    before = {(one.path, one.message) for one in found_before()[rule]}
     texts = {name: text(TREE.text(name)) if callable(text) else text
              for name, text in changes.items()}  # fmt: skip
     found = RULES[rule].check(TREE.overlay(texts), [path])
-    before = {(one.path, one.message) for one in BEFORE[rule]}
     return [one for one in found if one.path == path and (one.path, one.message) not in before]
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from linting.rules import register
-from linting.tree import C_SUFFIXES, Tree
+from linting.tree import C_SUFFIXES, Tree, line_of
 
 # Ascending; a folder may include itself and everything before it.
 LAYERS = [
@@ -56,14 +56,14 @@ def allowed_folders(folder: str) -> set[str]:
 def includes_of(text: str) -> dict[str, int]:
     """Headers of the project, as paths from the root, with the lines that include them."""
     return {
-        match[1] or f"{PUBLIC_HEADERS}/{match[2]}": text.count("\n", 0, match.start()) + 1
+        match[1] or f"{PUBLIC_HEADERS}/{match[2]}": line_of(text, match.start())
         for match in INCLUDE.finditer(text)
     }
 
 
 def parts_of(text: str) -> dict[str, int]:
     """Parts of processors, by name, with the lines that include them."""
-    return {match[1]: text.count("\n", 0, match.start()) + 1 for match in ARCH_PART.finditer(text)}
+    return {match[1]: line_of(text, match.start()) for match in ARCH_PART.finditer(text)}
 
 
 def graph_of(tree: Tree) -> dict[str, dict[str, int]]:
