@@ -267,7 +267,7 @@ def test_a_small_part_of_the_program_is_no_gain() -> None:
     found = made_by(sizes(100))
     facts = facts_of(found, list(range(100)))
     site = patterns.Site((10,), facts, patterns.POOL, "")
-    cost = replay.Cost(20.0, 0, 100)
+    cost = replay.Cost(20.0, 20.0, 0, 100)
     gain = replay.Gain(20.0, 10.0, 0.4, 0.6, 0, 0, 100)
     unclear = replay.Gain(20.0, 19.0, 0.9, 1.1, 0, 0, 100)
     assert Advice(site, cost, gain, [], [], 10_000).is_worthwhile
@@ -279,7 +279,7 @@ def test_a_small_part_of_the_program_is_no_gain() -> None:
 def test_clearly_less_memory_is_a_gain() -> None:
     found = made_by(sizes(100))
     site = patterns.Site((10,), facts_of(found, list(range(100))), patterns.POOL, "")
-    cost = replay.Cost(20.0, 8192, 100)
+    cost = replay.Cost(20.0, 20.0, 8192, 100)
     for low, high, pays in ((0.5, 0.6, True), (0.5, 1.2, False), (0.92, 0.95, False)):
         gain = replay.Gain(20.0, 19.0, 0.9, 1.1, 8192, 8192 * (low + high) / 2, 100, low, high)
         assert Advice(site, cost, gain, [], [], 10**9).is_worthwhile == pays
@@ -289,11 +289,13 @@ def test_clearly_less_memory_is_a_gain() -> None:
 def test_what_malloc_takes_is_the_most_that_a_pool_saves() -> None:
     found = made_by(sizes(100))
     site = patterns.Site((10,), facts_of(found, list(range(100))), patterns.POOL, "")
-    small, large = replay.Cost(20.0, 0, 100), replay.Cost(20.0, 2048, 100)
+    small, large = replay.Cost(20.0, 20.0, 0, 100), replay.Cost(20.0, 20.0, 2048, 100)
     assert Advice(site, small, None, [], [], 200_000).can_pay
     assert not Advice(site, small, None, [], [], 200_001).can_pay
     assert Advice(site, large, None, [], [], 10**9).can_pay, "memory may be less"
     assert Advice(site, small, None, [], [], None).can_pay, "of an unknown time"
+    hidden = replay.Cost(0.01, 20.0, 0, 100)
+    assert Advice(site, hidden, None, [], [], 200_000).can_pay, "the loop seemed as long"
 
 
 def many_sites(count: int) -> trace.Trace:
@@ -318,7 +320,7 @@ def test_sites_that_can_pay_are_measured_up_to_a_number(
     monkeypatch: Any, program_ns: float | None, measured: int
 ) -> None:
     calls: list[patterns.Site] = []
-    monkeypatch.setattr(replay, "cost_of", lambda *_: replay.Cost(100.0, 0, 400))
+    monkeypatch.setattr(replay, "cost_of", lambda *_: replay.Cost(100.0, 100.0, 0, 400))
     gain = replay.Gain(100.0, 50.0, 0.4, 0.6, 0, 0, 400)
     monkeypatch.setattr(replay, "measure", lambda _, site: calls.append(site) or gain)
     found = command.find(many_sites(8), program_ns, 3)

@@ -48,7 +48,7 @@ def gain_of(net_malloc: float, net_pool: float, malloc: float, pool: float) -> r
 def advice_of(gain: replay.Gain, program_ns: float | None) -> Advice:
     found = made_by(sizes(BLOCKS))
     site = patterns.Site((10,), facts_of(found, list(range(BLOCKS))), patterns.POOL, "")
-    cost = replay.Cost(gain.malloc_ns, 0, BLOCKS)
+    cost = replay.Cost(gain.malloc_ns, gain.whole_malloc_ns, 0, BLOCKS)
     return Advice(site, cost, gain, ["f"], [], program_ns)
 
 

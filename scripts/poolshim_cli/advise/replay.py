@@ -39,9 +39,10 @@ MALLOC = "malloc"
 
 @dataclass(frozen=True)
 class Cost:
-    """What malloc takes at one site: more than that no pool can save."""
+    """What malloc takes at one site."""
 
     malloc_ns: float  # per block
+    whole_ns: float  # with the replayer's own work for each call: more than that no pool can save
     malloc_kib: float  # grown resident memory at the peak of the calls
     blocks: int  # that were replayed
 
@@ -143,7 +144,8 @@ def cost_of(trace: Trace, site: Site) -> Cost:
         path = Path(folder) / MALLOC
         path.write_bytes(pair.malloc)
         found = run_once(MALLOC, path, rounds_of(pair))
-    return Cost(median(found.calls_ns) / pair.blocks, found.peak_kib, pair.blocks)
+    calls_ns, whole_ns = (median(ns) / pair.blocks for ns in (found.calls_ns, found.whole_ns))
+    return Cost(calls_ns, whole_ns, found.peak_kib, pair.blocks)
 
 
 def peaks_interval(pool: list[float], malloc: list[float]) -> tuple[float, float]:

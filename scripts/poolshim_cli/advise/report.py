@@ -89,8 +89,10 @@ class Advice:
 
     @property
     def can_pay(self) -> bool:
-        """Whether malloc takes enough there that a pool could be worth a change."""
-        return self.most_ns >= self.least_ns or self.cost.malloc_kib >= MEMORY_LEAST_KIB
+        """Whether malloc takes enough there that a pool could be worth a change. One process has
+        told; on a busy machine its own loop may have seemed as long as the calls."""
+        most_ns = self.cost.whole_ns * self.allocations
+        return most_ns >= self.least_ns or self.cost.malloc_kib >= MEMORY_LEAST_KIB
 
     @property
     def saves_memory(self) -> bool:
