@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A server in C++: 16 threads take requests of one queue. A request is parsed into strings and
-// maps, stored as a session that another thread ends later, and answered from a buffer of up to 64
-// KiB that the thread which writes answers frees. When the load ends seven sessions of eight
-// expire, then nothing happens until standard input ends.
+// A server in C++: 16 threads, or as many as it is told, take requests of one queue. A request is
+// parsed into strings and maps, stored as a session that another thread ends later, and answered
+// from a buffer of up to 64 KiB that the thread which writes answers frees. When the load ends
+// seven sessions of eight expire, then nothing happens until standard input ends.
 //
-//     pool REQUESTS
+//     pool REQUESTS [THREADS]
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
@@ -24,7 +24,8 @@
 
 namespace {
 
-constexpr unsigned THREADS = 16;
+constexpr unsigned long THREADS = 16;
+constexpr unsigned long THREAD_LIMIT = 1024;
 constexpr std::size_t SESSIONS = 4000;
 constexpr std::size_t QUEUED = 256;
 
@@ -147,14 +148,15 @@ void write_answers(std::size_t expected) {
 } // namespace
 
 int main(int argc, char **argv) {
-    std::size_t count = argc == 2 ? std::strtoull(argv[1], nullptr, 10) : 0;
-    if (count == 0) {
-        std::fputs("usage: pool REQUESTS\n", stderr);
+    std::size_t count = argc == 2 || argc == 3 ? std::strtoull(argv[1], nullptr, 10) : 0;
+    unsigned long threads = argc == 3 ? std::strtoul(argv[2], nullptr, 10) : THREADS;
+    if (count == 0 || threads == 0 || threads > THREAD_LIMIT) {
+        std::fputs("usage: pool REQUESTS [THREADS]\n", stderr);
         return 2;
     }
     std::thread writer(write_answers, count);
     std::vector<std::thread> workers;
-    for (unsigned i = 0; i < THREADS; i++) {
+    for (unsigned i = 0; i < threads; i++) {
         workers.emplace_back(work, i);
     }
     std::mt19937 random(1);

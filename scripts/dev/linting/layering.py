@@ -16,6 +16,7 @@ LAYERS = [
     "pools/engine/os",
     "pools/engine/page",
     "pools/engine/small",
+    "pools/engine/front",
     "pools/engine/heap",
     "pools/engine/harden",
     "pools/engine/profile",
