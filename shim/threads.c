@@ -6,6 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/heap/thread_record.h"
@@ -56,10 +57,10 @@ static bool is_in_use(void) {
         void *(*volatile first)(size_t) = malloc; /* not elided together with the free */
         void *block = first(PROBE_BYTES);
         /* relaxed: a block of this thread, or no one's. */
-        uintptr_t owner = ps_load_relaxed(&ps_span_at(block)->x_owner);
+        uint8_t kind = ps_load_relaxed(&ps_page_map_slot(block)->run.kind);
         free(block);
         errno = saved_errno;
-        if (owner == PS_KEY_NONE) {
+        if (kind == PS_RUN_NONE) {
             return false;
         }
         ps_store_relaxed(&x_is_known, 1u);
@@ -120,6 +121,7 @@ static bool is_on_own_stack(const pthread_attr_t *attributes) {
 
 /* Before a thread is created. NULL: it is created as libc would, and has no record. */
 static struct ps_thread_record *announce(const pthread_attr_t *attributes) {
+    ps_front_share_own();
     if (!is_in_use()) {
         return NULL;
     }

@@ -57,7 +57,7 @@ def test_another_version(start: Start, tmp_path: Path, version: int) -> None:
     pid = start(SILENT, preload=False, LD_PRELOAD=str(library)).pid
     line = complaint(poolshim("--pid", str(pid)), 1)
     assert line == (f"process {pid}: its libpoolshim.so has version {version} of the layout, this "
-                    "command reads 2\n")  # fmt: skip
+                    "command reads 3\n")  # fmt: skip
 
 
 def test_an_older_library(start: Start, shim: Path, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The library's own memory in a reading of `poolshim explain`: what `poolshim top` has of the same
-process, heaps with the caches at their ends included.
+process: fronts, or heaps with the caches at their ends, included.
 
     scripts/test tests/cli/test_explain_metadata.py
 """
@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli.explain.heap import Heap  # noqa: E402
 from poolshim_cli.live.caches import heap_bytes  # noqa: E402
-from poolshim_cli.live.census import Reader  # noqa: E402
+from poolshim_cli.live.census import Census, Reader  # noqa: E402
 from poolshim_cli.live.memory import PAGE_BYTES, Memory  # noqa: E402
 from poolshim_cli.live.residence import Residence  # noqa: E402
 
@@ -45,14 +45,32 @@ sys.stdin.read(1)
 """
 
 
-def test_the_caches_of_heaps_are_metadata(start: Start) -> None:  # noqa: F811
-    process = start(CACHES)
+def readings(start: Start, **settings: str) -> tuple[Heap, Memory, Census]:  # noqa: F811
+    """Both of a stopped process, which have the same metadata."""
+    process = start(CACHES, **settings)
     process.send_signal(signal.SIGSTOP)  # a thread may give memory back between two readings
     os.waitpid(process.pid, os.WUNTRACED)
     heap, memory = Heap(process.pid), Memory(process.pid)
     reader = Reader(memory)
-    counted = Residence(memory, reader, reader.census()).metadata()
+    census = reader.census()
+    counted = Residence(memory, reader, census).metadata()
     assert heap.read().metadata == pytest.approx(counted, abs=2 * PAGE_BYTES)
+    return heap, memory, census
+
+
+def test_fronts_windows_and_bitmaps_are_metadata(start: Start) -> None:  # noqa: F811
+    heap, memory, census = readings(start)
+    assert 1 <= len(census.fronts) <= THREADS + 1
+    for front, nbytes in census.fronts:
+        assert memory.resident(front, nbytes // PAGE_BYTES).count(1) > 0
+    windows = {record // PAGE_BYTES for record, _ in heap.fronts.windows()}
+    assert windows and windows <= census.metadata_pages
+    assert heap.bitmaps == census.metadata_pages, "of slabs of small blocks, too"
+
+
+def test_the_caches_of_heaps_are_metadata(start: Start) -> None:  # noqa: F811
+    """In a mode that has them."""
+    heap, memory, _ = readings(start, POOLSHIM_GUARD_SAMPLE="100000")
     first = -(-heap_bytes(heap.layout, has_caches=False) // PAGE_BYTES) * PAGE_BYTES
     count = (heap_bytes(heap.layout) - first) // PAGE_BYTES
     caches = sum(memory.resident(at + first, count).count(1) for at in heap.heaps())

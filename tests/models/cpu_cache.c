@@ -27,7 +27,7 @@ static struct ps_span *span;
 static void *held[EXPLORE_THREADS + 1]; /* by each thread; allocated */
 static unsigned returned[EXPLORE_THREADS + 1];
 
-/* ---- what stands in for the rest ---- */
+/* ---- stubs of the rest ---- */
 
 uint32_t ps_os_cpu(void) { return 0; }
 

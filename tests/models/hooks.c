@@ -88,6 +88,7 @@ ATOMIC(64, uint64_t)
 /* The compiler does not announce what these do; model code gets them for its own by -D. */
 void *explore_memset(void *to, int value, size_t bytes);
 void *explore_memcpy(void *to, const void *from, size_t bytes);
+void *explore_memmove(void *to, const void *from, size_t bytes);
 
 void *explore_memset(void *to, int value, size_t bytes) {
     memory_plain((uintptr_t)to, bytes, true, CODE);
@@ -98,4 +99,10 @@ void *explore_memcpy(void *to, const void *from, size_t bytes) {
     memory_plain((uintptr_t)from, bytes, false, CODE);
     memory_plain((uintptr_t)to, bytes, true, CODE);
     return memcpy(to, from, bytes);
+}
+
+void *explore_memmove(void *to, const void *from, size_t bytes) {
+    memory_plain((uintptr_t)from, bytes, false, CODE);
+    memory_plain((uintptr_t)to, bytes, true, CODE);
+    return memmove(to, from, bytes);
 }

@@ -4,7 +4,7 @@
 <name>.model beside a model says what it is made of, one thing a line:
 
     sources: pools/engine/small/span.c                           the code under test, as it is
-    headers: pools/engine/os/lock.h                             of these, what faults are planted in
+    headers: pools/engine/os/lock.h                     of these, what bounds and faults are in
     bound: pools/engine/os/lock.c: SPIN_COUNT 64 => SPIN_COUNT 1     a constant made small
     define: NAME=text                                         a macro, in all of them
     fault: scenario/name: function: old => new                a planted fault, and who finds it
@@ -30,7 +30,8 @@ PATHS = [f"-I{ROOT}", f"-I{EXPLORER}", f"-I{ROOT}/pools/include"]
 # Code under test: each access calls the explorer; checks are on.
 WATCHED = ["-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "-DPS_CHECKED=1"]
 WATCHED += ["-DPS_EXPLORED=1", "-Wno-tsan"]
-WATCHED += ["-Dmemset=explore_memset", "-Dmemcpy=explore_memcpy", "-fno-builtin", "-fno-inline"]
+WATCHED += ["-Dmemset=explore_memset", "-Dmemcpy=explore_memcpy", "-Dmemmove=explore_memmove"]
+WATCHED += ["-fno-builtin", "-fno-inline"]
 
 
 @dataclass
@@ -136,6 +137,11 @@ def changed(model: Model, source: str, fault: Fault | None, folder: Path) -> Pat
     return copy
 
 
+def has_fault(source: str, fault: Fault) -> bool:
+    text = (ROOT / source).read_text()
+    return (with_fault(text, fault) or text) != text
+
+
 def build(model: Model, fault: Fault | None = None) -> Path:
     """The program; one build at a time, since they share objects."""
     BUILD.mkdir(parents=True, exist_ok=True)
@@ -151,9 +157,13 @@ def build_alone(model: Model, fault: Fault | None) -> Path:
         compile_object(EXPLORER / name, BUILD / f"{name}.o", ["-O2", *WARNINGS])
         for name in ("explore.c", "choices.c", "memory.c", "bytes.c", "habits.c", "hooks.c")
     ]
-    in_headers = [h for h in model.headers if fault and changed(model, h, fault, folder)]
+    bounded_headers = {h: changed(model, h, None, as_is) for h in model.headers}
+    in_headers = [h for h in model.headers if fault and has_fault(h, fault)]
+    for header in in_headers:
+        changed(model, header, fault, folder)
     hits = len(in_headers)
     watched = [*WATCHED, *model.defines]
+    watched += [f"-I{as_is}"] if any(bounded_headers.values()) else []
     weaker = [f"-I{folder}", f"-I{folder}/pools/include", "-include", str(EXPLORER / "weaker.h")]
     for source in [model.path.relative_to(ROOT).as_posix(), *model.sources]:
         name = source.replace("/", "-") + ".o"

@@ -27,7 +27,8 @@ PROCESSORS = sorted(FOLDERS - {"generic"})
 FIRST = "x86_64"
 
 # What one part needs for itself.
-OWN = {"PS_RSEQ_BEGIN", "PS_RSEQ_ABORT", "PS_SIGNAL_HAS_RESTORER"}
+OWN = {"PS_RSEQ_BEGIN", "PS_RSEQ_ABORT", "PS_SIGNAL_HAS_RESTORER", "PS_FRONT_BEGIN",
+       "PS_FRONT_ABORT", "PS_FRONT_OPERANDS"}  # fmt: skip
 
 
 def names_of(path: Path) -> set[str]:

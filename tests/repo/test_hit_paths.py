@@ -20,16 +20,16 @@ from instructions import count_instructions, require_valgrind, toolchain
 
 COUNTED_ON = "x86_64 GCC 12 -O2 -g"
 BOUNDS = {
-    "malloc_virgin": 33,
-    "malloc_freed": 32,
-    "free_scattered": 42,
+    "malloc_virgin": 38,
+    "malloc_freed": 75,
+    "free_scattered": 140,
     "free_in_order": 14,
     "free_null": 14,
-    "pair_64": 70,
-    "pair_2000": 107,
-    "pair_6000": 107,
-    "pair_10k": 132,
-    "pair_100k": 132,
+    "pair_64": 82,
+    "pair_2000": 120,
+    "pair_6000": 145,
+    "pair_10k": 176,
+    "pair_100k": 176,
 }
 CACHED = ["pair_2000", "pair_6000", "pair_10k", "pair_100k"]  # but not while requests are counted
 FEW, MANY = 150, 200  # calls; as many digits, so that all else is equal

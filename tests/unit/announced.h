@@ -7,6 +7,7 @@
 #define PS_TESTS_UNIT_ANNOUNCED_H
 
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/heap/thread_record.h"
@@ -28,6 +29,7 @@ static inline pthread_t announced_create_on(const pthread_attr_t *attributes,
                                             struct ps_thread_record *record,
                                             void *(*routine)(void *), void *argument) {
     pthread_t thread;
+    ps_front_share_own();
     if (record == NULL) { /* memory is exhausted: not announced */
         REQUIRE(pthread_create(&thread, attributes, routine, argument) == 0);
         return thread;

@@ -218,6 +218,7 @@ static void rise_and_fall(void *unused) {
 
 FRESH_TEST(steps_release_all_that_threads_without_calls_keep) {
     struct worker sleeper;
+    ps_engine_start();
     worker_start(&sleeper);
     worker_do(&sleeper, rise_and_fall, NULL);
     uint32_t more_ms = 1;
@@ -230,8 +231,10 @@ FRESH_TEST(steps_release_all_that_threads_without_calls_keep) {
     struct ps_census census = engine_census();
     CHECK_EQ(census.cache_dirty_bytes, 0);
     CHECK_EQ(census.map_cached_bytes, 0);
-    CHECK_EQ(census.small_span_bytes, 0);
-    CHECK_EQ(census.heap_live_count, 0);
+    for (uint32_t i = 0; i < census.class_count; i++) {
+        CHECK_CMP(census.classes[i].spans, <=, 1); /* of a window */
+    }
+    CHECK_CMP(census.heap_live_count, <=, 1); /* of this thread */
     WHEN("both go on");
     worker_do(&sleeper, rise_and_fall, NULL);
     rise_and_fall(NULL);

@@ -4,6 +4,8 @@
 #include "pools/engine/heap/bin_return.h"
 #include "tests/unit/engine.h"
 
+ENGINE_HEAPS
+
 #define BLOCKS 10 /* fewer than frees that a current span does not settle for */
 
 FRESH_TEST(a_span_that_has_left_its_bin_drains_with_its_last_block) {

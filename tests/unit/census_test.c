@@ -44,7 +44,7 @@ FRESH_TEST(live_blocks_are_exact_after_every_single_call) {
     }
 }
 
-FRESH_TEST(prepared_blocks_are_those_that_the_bin_has_ready) {
+FRESH_TEST(prepared_blocks_are_those_that_the_window_has_ready) {
     for (size_t bytes = 16; bytes < 3000; bytes *= 3) {
         void *block = ps_heap_alloc(bytes);
         struct ps_census census = engine_census();
@@ -137,6 +137,7 @@ FRESH_TEST(heaps_are_counted_by_state) {
     for (size_t i = 0; i < 5; i++) {
         worker_start(&workers[i]);
         CHECK_EQ(engine_census().heap_live_count, 1 + i);
+        worker_do(&workers[i], acquire_heap, NULL);
         worker_do(&workers[i], allocate_some, NULL);
         struct ps_census census = engine_census();
         CHECK_EQ(census.heap_live_count, 2 + i);

@@ -7,6 +7,8 @@
 #include "pools/engine/heap/confirm.h"
 #include "pools/engine/heap/remote.h"
 
+ENGINE_HEAPS
+
 #define BLOCKS 40
 
 static char *blocks[BLOCKS];

@@ -17,6 +17,8 @@
 #include "tests/unit/fork_step.h"
 #include "tests/unit/worker.h"
 
+ENGINE_HEAPS
+
 #define BLOCKS 60
 
 static struct live_block before[BLOCKS]; /* of the main thread; the one that steps frees them */
@@ -127,33 +129,6 @@ FRESH_TEST(a_processor_caches_blocks_and_returns_them) {
     ps_cpu_may_be_first = true;
     fork_at_each_step(allocate_for_others, fill_and_empty_a_cache, take_from_cache_and_use_the_rest,
                       11);
-    worker_stop(&more[0]);
-    worker_stop(&more[1]);
-}
-
-/* Each request that the cache does not serve takes a span of the orphans, and returns it. */
-static void refill_a_cache(void) {
-    ps_heap_free(ps_heap_alloc(CACHED_BYTES)); /* there are many threads from here on */
-    CHECK(ps_thread_caches_first(&ps_thread));
-    ps_heap_free(ps_heap_alloc(CACHED_BYTES)); /* makes the cache */
-    for (int round = 0; round < 2; round++) {
-        void *used[3];
-        for (int i = 0; i < 3; i++) {
-            used[i] = ps_heap_alloc(CACHED_BYTES);
-        }
-        for (int i = 0; i < 3; i++) {
-            ps_heap_free(used[i]);
-        }
-        ps_cpu_return_all(ps_remote_return);
-    }
-    free_some(0, BLOCKS);
-    ps_heap_give_up();
-}
-
-FRESH_TEST(a_thread_refills_a_processors_cache) {
-    ps_engine_start();
-    ps_cpu_may_be_first = true;
-    fork_at_each_step(allocate_for_others, refill_a_cache, take_from_cache_and_use_the_rest, 11);
     worker_stop(&more[0]);
     worker_stop(&more[1]);
 }

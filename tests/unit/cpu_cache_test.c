@@ -14,6 +14,8 @@
 #include <math.h>
 #include <sys/wait.h>
 
+ENGINE_HEAPS
+
 FRESH_TEST(what_another_thread_allocated_serves_the_one_that_freed_it) {
     set_up();
     CHECK_CMP(cached(), >, 0);
@@ -37,7 +39,7 @@ FRESH_TEST(another_processor_has_other_blocks) {
     set_up();
     size_t before = cached();
     fake_os_set_cpu(1);
-    worker_do(&other, find, NULL); /* makes its cache */
+    pass_blocks(); /* makes its cache */
     CHECK_EQ(cached_on(0), before);
     CHECK_CMP(cached_on(1), >, 0);
     tear_down();
@@ -157,17 +159,6 @@ static void *cached_block(size_t index) {
     return ps_cpu_x_caches[0]->blocks[ps_size_class_of(BYTES)][index];
 }
 
-FRESH_TEST(a_second_free_of_a_cached_block_is_reported) {
-    set_up();
-    ps_cpu_cache_choose();
-    CHECK(ps_thread_caches_first(&ps_thread));
-    CHECK_ABORTS(ps_heap_free(cached_block(0)), "poolshim: double free of 0x");
-    CHECK_ABORTS(ps_heap_free(cached_block(cached() - 1)), "poolshim: double free of 0x");
-    WHEN("the cache is full");
-    ps_cpu_x_caches[0]->x_limit[ps_size_class_of(BYTES)] = (uint16_t)cached();
-    CHECK_ABORTS(ps_heap_free(cached_block(0)), "poolshim: double free of 0x");
-}
-
 FRESH_TEST(other_calls_with_a_cached_block_are_reported) {
     set_up();
     CHECK_ABORTS(ps_block_usable(cached_block(0)), "poolshim: size of free block 0x");
@@ -191,42 +182,6 @@ FRESH_TEST(a_second_free_of_a_thread_without_caches_is_reported_when_the_block_l
     worker_do(&other, free_found, NULL);
     ps_heap_free(found); /* its fast path does not know the mark */
     CHECK_ABORTS(ps_cpu_return_all(ps_remote_return), "poolshim: double free of, or write after");
-}
-
-static void ignore(void *unused) { (void)unused; }
-
-static bool has_tag(const void *block) { return ps_window_has(ps_window_index(block)); }
-
-FRESH_TEST(a_free_of_an_interior_pointer_is_reported) {
-    set_up();
-    ps_cpu_cache_choose();
-    char *block = ps_heap_alloc(BYTES);
-    ps_heap_free(ps_heap_alloc(BYTES)); /* the granule is tagged */
-    CHECK(ps_page_map_tag(block) != 0 || !has_tag(block));
-    CHECK_ABORTS(ps_heap_free(block + 16), "poolshim: free of interior pointer 0x");
-    const struct ps_span *span = ps_span_at(block);
-    if (span->first != 0) {
-        CHECK_ABORTS(ps_heap_free(span->run.base), "poolshim: free of ");
-    }
-    ps_heap_free(block);
-    worker_do(&owner, ignore, NULL);
-    tear_down();
-}
-
-FRESH_TEST(a_granule_of_another_class_has_another_tag) {
-    set_up();
-    ps_cpu_cache_choose();
-    void *small = ps_heap_alloc(BYTES);
-    void *long_block = ps_heap_alloc(4 * BYTES);
-    ps_heap_free(small);
-    ps_heap_free(long_block);
-    if (has_tag(small) && has_tag(long_block)) {
-        CHECK_EQ(ps_span_tag_class(ps_page_map_tag(small)), ps_size_class_of(BYTES));
-        CHECK_EQ(ps_span_tag_class(ps_page_map_tag(long_block)), ps_size_class_of(4 * BYTES));
-    }
-    tear_down();
-    CHECK_EQ(ps_page_map_tag(small), 0);
-    CHECK_EQ(ps_page_map_tag(long_block), 0);
 }
 
 FRESH_TEST(a_write_to_a_cached_block_is_reported_when_it_is_taken) {

@@ -7,6 +7,8 @@
 #include "pools/engine/page/retention.h"
 #include "tests/unit/passed_blocks.h"
 
+ENGINE_HEAPS
+
 #define LONG_BYTES 4096
 #define USUAL_BLOCKS (PS_CPU_CACHE_BYTES / LONG_BYTES)
 #define BUSY_BLOCKS (PS_CPU_CACHE_BUSY_BYTES / LONG_BYTES)

@@ -40,6 +40,10 @@ void ps_configure(struct ps_config *config) { *config = engine_config; }
         engine_config.small_max_bytes = PS_CLASS_BYTES_LIMIT;                                      \
     }
 
+/* In a test of heaps and spans, which serve small blocks in other modes than the plain one. */
+#define ENGINE_HEAPS                                                                               \
+    __attribute__((constructor)) static void engine_heaps(void) { engine_config.heaps = true; }
+
 /* In a test of caches: switches the bound of surplus.h off, as a background thread does. */
 #define ENGINE_NO_SURPLUS                                                                          \
     __attribute__((constructor)) static void engine_no_surplus(void) {                             \

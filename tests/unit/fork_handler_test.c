@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <ucontext.h>
 
+ENGINE_HEAPS
+
 #define BLOCKS 2000
 #define BYTES 200
 

@@ -28,7 +28,7 @@ static void check_page_cache(void) {
 
 static struct live_block before[BLOCKS]; /* allocated before the fork by the thread that steps */
 
-static void use_everything(void) {
+__attribute__((unused)) static void use_everything(void) {
     static struct live_block blocks[BLOCKS];
     uint64_t state = 88172645463325252u;
     check_page_cache();

@@ -17,6 +17,8 @@
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/page_cache.h"
 
+ENGINE_HEAPS
+
 static void page_runs(void) {
     void *a = ps_heap_alloc(600000);
     void *b = ps_heap_alloc(900000);

@@ -12,6 +12,8 @@
 
 #include <sched.h>
 
+ENGINE_HEAPS
+
 #define BLOCKS 8000
 #define BLOCK_BYTES 1000
 #define DELAY_MS 1000

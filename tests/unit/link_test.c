@@ -6,6 +6,7 @@
  */
 #include "tests/unit/engine.h"
 
+ENGINE_HEAPS
 ENGINE_LONG_CLASSES
 
 #define COUNT 200

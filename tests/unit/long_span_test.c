@@ -9,6 +9,7 @@
 
 #include "tests/unit/worker.h"
 
+ENGINE_HEAPS
 ENGINE_LONG_CLASSES
 
 #define BLOCK_LIMIT 400
@@ -32,21 +33,6 @@ static size_t capacity_of(size_t bytes) {
 static void fill(size_t count, size_t bytes) { live_start_all(blocks, count, bytes); }
 
 static uint64_t span_bytes(void) { return engine_census().small_span_bytes; }
-
-FRESH_TEST(blocks_of_a_span_of_one_granule_are_cached) {
-    ps_engine_start();
-    for (size_t s = 0; s < SIZES; s++) {
-        const struct ps_size_class *class = &ps_size_classes[class_of(sizes[s])];
-        CHECK_EQ(class->granules == 1, sizes[s] <= 8192);
-        CHECK_EQ(class->factor != 0, class->granules == 1);
-        fill(1, sizes[s]);
-        const struct ps_span *span = ps_span_at(blocks[0].address);
-        CHECK_EQ(ps_class_cache_has_class(class_of(sizes[s])), class->granules == 1);
-        CHECK(span->x_owner != ps_thread.key);
-        CHECK(ps_heap_owns(ps_thread.heap, span));
-        live_end(&blocks[0]);
-    }
-}
 
 FRESH_TEST(an_owners_frees_of_blocks_inside_a_long_span_are_no_remote_frees) {
     ps_engine_start();

@@ -74,7 +74,9 @@ FRESH_TEST(every_row_is_complete) {
         functions = (void *const *)&hook->start;
         size_t count = (sizeof *hook - offsetof(struct ps_mode_hook, start)) / sizeof *functions;
         for (size_t j = 0; j < count; j++) {
-            bool may_be_null = &functions[j] == (void *const *)&hook->count_pops ||
+            bool may_be_null = &functions[j] == (void *const *)&hook->count_bytes ||
+                               &functions[j] == (void *const *)&hook->sample ||
+                               &functions[j] == (void *const *)&hook->count_pops ||
                                &functions[j] == (void *const *)&hook->may_open_streak;
             CHECK(functions[j] != NULL || may_be_null);
         }

@@ -13,6 +13,8 @@
 #include "tests/unit/set_nodes.h"
 #include "tests/unit/worker.h"
 
+ENGINE_HEAPS
+
 #define PAGE_BYTES (4 * KIB)
 
 /* ---- spans ---- */

@@ -9,6 +9,8 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
+ENGINE_HEAPS
+
 #define BLOCK_BYTES 200
 #define PEAK_BLOCKS 64000 /* 196 spans */
 #define KEPT_ONE_OF 100

@@ -1,7 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * What a sample says beside its stack: the requested bytes, and the span that would have had the
+ * What a sample says beside its stack: the requested bytes, and the slab that would have had the
  * block. Readers of the table find the loss by rounding and pinned memory by them.
  */
 #include "pools/engine/harden/guard.h"
@@ -34,7 +34,7 @@ static struct ps_sample sample_of(const void *block) {
     return copy;
 }
 
-FRESH_TEST(a_small_sample_has_its_request_and_the_span_of_its_class) {
+FRESH_TEST(a_small_sample_has_its_request_and_the_slab_of_its_class) {
     start();
     (void)ps_heap_alloc(1000);
     char *block = ps_heap_alloc(1000);
@@ -44,7 +44,7 @@ FRESH_TEST(a_small_sample_has_its_request_and_the_span_of_its_class) {
     CHECK_CMP(sample.bytes, >, 1000);
 }
 
-FRESH_TEST(the_span_is_one_of_the_class) {
+FRESH_TEST(the_slab_is_one_of_the_class) {
     engine_config.profile = true;
     engine_config.profile_interval_bytes = 16 * KIB;
     engine_config.profile_seed = 1;
@@ -57,9 +57,9 @@ FRESH_TEST(the_span_is_one_of_the_class) {
             continue;
         }
         ps_table_put(sample, block);
-        if (sample->span != NULL) {
-            CHECK_EQ(sample->span->run.kind, PS_RUN_SPAN);
-            CHECK_EQ(sample->span->block_bytes, sample->bytes);
+        if (sample->slab != NULL) {
+            CHECK_EQ(sample->slab->run.kind, PS_RUN_SLAB);
+            CHECK_EQ(ps_slab_class(sample->slab)->block_bytes, sample->bytes);
             found++;
         }
     }
@@ -76,13 +76,13 @@ FRESH_TEST(a_realloc_in_place_changes_the_request) {
     CHECK_EQ(sample_of(medium).requested_bytes, 20100);
 }
 
-FRESH_TEST(larger_blocks_have_a_request_and_no_span) {
+FRESH_TEST(larger_blocks_have_a_request_and_no_slab) {
     start();
     size_t sizes[] = {20000, 300000, 900000, 6000000};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct ps_sample sample = sample_of(ps_heap_alloc(sizes[i]));
         CHECK_EQ(sample.requested_bytes, sizes[i]);
-        CHECK(sample.span == NULL);
+        CHECK(sample.slab == NULL);
     }
 }
 

@@ -6,6 +6,8 @@
 
 #include "pools/engine/heap/refill.h"
 
+ENGINE_HEAPS
+
 #define BLOCK_BYTES 1024
 #define BATCH 8
 #define TURNS 200

@@ -5,6 +5,7 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
+ENGINE_HEAPS
 ENGINE_LONG_CLASSES
 
 #define BLOCK_LIMIT 40000

@@ -4,6 +4,8 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
+ENGINE_HEAPS
+
 #define BLOCK_BYTES 256
 #define PEAK_BLOCKS 40000 /* 157 spans */
 #define KEPT_ONE_OF 20

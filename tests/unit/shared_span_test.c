@@ -11,6 +11,7 @@
 
 #include "pools/engine/small/span_remote.h"
 
+ENGINE_HEAPS
 ENGINE_LONG_CLASSES
 
 #define BLOCK_BYTES 1024

@@ -14,6 +14,7 @@
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"
 
+ENGINE_HEAPS
 ENGINE_LONG_CLASSES
 
 #define SPANS 40

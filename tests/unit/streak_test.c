@@ -6,6 +6,8 @@
  */
 #include "tests/unit/engine.h"
 
+ENGINE_HEAPS
+
 #define BLOCK_LIMIT 20000
 
 static struct live_block blocks[BLOCK_LIMIT];

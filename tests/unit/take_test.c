@@ -8,6 +8,8 @@
 
 #include <sys/mman.h>
 
+ENGINE_HEAPS
+
 static void free_odd(void *which) {
     struct live_block *mine = which;
     for (size_t i = 1; i < BLOCKS; i += 2) {

@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+ENGINE_HEAPS
+
 #define STACK_BYTES ((size_t)256 << 10)
 #define BLOCK_BYTES 100
 

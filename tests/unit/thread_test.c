@@ -6,6 +6,8 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
+ENGINE_HEAPS
+
 #define LEFT 400
 
 static struct live_block left[LEFT];

@@ -11,6 +11,7 @@
  *   fatal.h       of os/fatal.c: the report of a fault in a signal's context
  *   registers.h   of os/registers.h: registers, frames and calls, for a walk
  *   rseq.h        of os/rseq.h: restartable sequences
+ *   front.h       of front/front.h: push and pop by restartable sequences
  *   vfork.h       of os/vfork.h: the call of vfork, where there are sequences
  *   probe.h       of os/probe.c: registers of arguments, and their names in notes
  *   bytes.h       of os/bytes.c: words at any address, instructions that copy and fill

@@ -32,8 +32,7 @@ static void raise_end(uint32_t end) {
 static PS_COLD void make(size_t index) {
     size_t bytes = ps_round_up(sizeof(struct ps_cpu_cache), PS_GRANULE_BYTES);
     struct ps_cpu_cache *none = NULL;
-    struct ps_cpu_cache *cache =
-        index < PS_CPU_CACHES && ps_page_map_make_tags() ? ps_metadata_map(bytes) : NULL;
+    struct ps_cpu_cache *cache = index < PS_CPU_CACHES ? ps_metadata_map(bytes) : NULL;
     if (cache != NULL) {
         cache->changing = PS_CPU_NO_CLASS;
         cache->node = ps_load_relaxed(&ps_node_x_of_cpu[index]); /* relaxed: of one processor */

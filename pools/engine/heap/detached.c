@@ -153,8 +153,7 @@ static void *exited_alloc_aligned(size_t bytes, size_t align) {
 
 /* ---- the entry points ---- */
 
-/* False before relocation; otherwise starts the engine if necessary. */
-static bool is_started(void) {
+bool ps_detached_has_started(void) {
     if (PS_UNLIKELY(!ps_bootstrap_is_over())) {
         return false;
     }
@@ -166,7 +165,7 @@ static bool is_started(void) {
 }
 
 PS_COLD void *ps_detached_alloc(size_t bytes) {
-    if (!is_started()) {
+    if (!ps_detached_has_started()) {
         return ps_bootstrap_alloc(bytes, PS_BOOTSTRAP_ALIGN);
     }
     struct ps_heap *heap = ps_heap_acquire();
@@ -174,7 +173,7 @@ PS_COLD void *ps_detached_alloc(size_t bytes) {
 }
 
 PS_COLD void *ps_detached_zalloc(size_t bytes) {
-    if (!is_started()) {
+    if (!ps_detached_has_started()) {
         return ps_bootstrap_alloc(bytes, PS_BOOTSTRAP_ALIGN);
     }
     struct ps_heap *heap = ps_heap_acquire();
@@ -182,7 +181,7 @@ PS_COLD void *ps_detached_zalloc(size_t bytes) {
 }
 
 PS_COLD void *ps_detached_alloc_aligned(size_t bytes, size_t align) {
-    if (!is_started()) {
+    if (!ps_detached_has_started()) {
         return ps_bootstrap_alloc(bytes, align);
     }
     struct ps_heap *heap = ps_heap_acquire();
@@ -194,7 +193,7 @@ PS_COLD void ps_detached_free(struct ps_span *span, void *block, uintptr_t owner
     if (block == NULL) {
         return;
     }
-    if (is_started()) {
+    if (ps_detached_has_started()) {
         ps_mode.entry.free_block(span, block, owner_key);
     } else if (ps_bootstrap_usable(block) == 0) {
         ps_fatal_address("free of foreign pointer", block);
@@ -202,11 +201,12 @@ PS_COLD void ps_detached_free(struct ps_span *span, void *block, uintptr_t owner
 }
 
 PS_COLD void *ps_detached_resize(void *block, size_t bytes) {
-    return is_started() ? ps_mode.entry.resize(block, bytes) : ps_bootstrap_resize(block, bytes);
+    return ps_detached_has_started() ? ps_mode.entry.resize(block, bytes)
+                                     : ps_bootstrap_resize(block, bytes);
 }
 
 PS_COLD size_t ps_detached_usable(const void *block) {
-    return is_started() ? ps_mode.entry.usable(block) : ps_bootstrap_usable(block);
+    return ps_detached_has_started() ? ps_mode.entry.usable(block) : ps_bootstrap_usable(block);
 }
 
 const struct ps_heap *ps_detached_fork_child(void) {

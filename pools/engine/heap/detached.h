@@ -35,6 +35,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* False before relocation; otherwise starts the engine if necessary. */
+bool ps_detached_has_started(void);
+
 void *ps_detached_alloc(size_t bytes);
 void *ps_detached_zalloc(size_t bytes);
 void *ps_detached_alloc_aligned(size_t bytes, size_t align);

@@ -49,3 +49,8 @@ PS_COLD void *ps_exhausted_take_longer(struct ps_heap *heap, uint32_t class_inde
                ? ps_medium_alloc(heap, bytes, align, NULL)
                : block;
 }
+
+PS_COLD void *ps_exhausted_take_medium(size_t bytes, size_t align) {
+    struct ps_heap *heap = ps_thread_own();
+    return ps_medium_is_size(bytes, align) ? ps_medium_alloc(heap, bytes, align, NULL) : NULL;
+}

@@ -33,6 +33,9 @@ static inline uint32_t ps_exhausted_next(uint32_t class_index, size_t align) {
 void *ps_exhausted_take_longer(struct ps_heap *heap, uint32_t class_index, size_t bytes);
 void *ps_exhausted_take_any(struct ps_heap *heap, uint32_t class_index, size_t bytes);
 
+/* A medium block for such a request; NULL: there is none. */
+void *ps_exhausted_take_medium(size_t bytes, size_t align);
+
 /* Notes that a block may be longer than others for its request, and returns it; NULL: sets errno to
  * ENOMEM. */
 void *ps_exhausted_note(void *block);

@@ -33,6 +33,7 @@
 #define PS_HEAP_FAST_PATH_H
 
 #include "pools/engine/heap/free_list.h"
+#include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/slow_path.h"
@@ -64,7 +65,7 @@ PS_INLINE void *ps_class_alloc(struct ps_heap *heap, size_t class_index, size_t 
 }
 
 /* ---- alloc ---- */
-PS_INLINE void *ps_heap_alloc(size_t bytes) {
+PS_INLINE void *ps_owned_alloc(size_t bytes) {
     ps_thread_enter();
     /* relaxed, both: as in ps_thread_fast. */
     if (PS_UNLIKELY(bytes >= ps_load_once(&ps_thread.fast_limit))) {
@@ -104,17 +105,13 @@ PS_INLINE void ps_span_free(struct ps_span *span, void *block) {
 }
 
 /* ---- free ---- */
-PS_INLINE void ps_heap_free(void *block) {
+PS_INLINE void ps_owned_free(void *block) {
     /* Relaxed: written by this thread; the address that take_heap of thread.c writes there
      * continues no streak. */
     if (PS_LIKELY((char *)block == ps_load_once(&ps_thread.streak_next))) {
         /* release: pairs with stop_streak of thread.c; makes the program's accesses to the block
          * visible. */
         ps_store_release(&ps_thread.streak_next, (char *)block + ps_thread.streak_step);
-        return;
-    }
-    if (PS_UNLIKELY((uintptr_t)block >= ps_thread.free_limit)) {
-        ps_heap_free_first(block);
         return;
     }
     ps_thread_enter();

@@ -10,6 +10,7 @@
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/free_list.h"
+#include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
@@ -81,9 +82,17 @@ void ps_heap_drop_drained(struct ps_heap *heap) {
     }
 }
 
+/* True if another process asks for a trim. request: its number; 0: none. */
+static bool is_trim_of(uint32_t request) {
+    /* relaxed: acquired with the number. */
+    return request != 0 && ps_load_relaxed(&ps_control_page.x_command) == PS_CONTROL_TRIM;
+}
+
 /* A step of releasing all free memory that no heap caches. Returns how much went back. */
 static uint64_t release_some(void) {
     ps_cpu_return_all(ps_remote_return);
+    ps_front_return_shared(true, true);
+    ps_store_drop_drained(true);
     ps_medium_drop_empty(0);
     uint64_t bytes = ps_purge_some(UINT64_MAX) << PS_GRANULE_SHIFT;
     bytes += ps_medium_purge_some(UINT64_MAX) << PS_MEDIUM_PAGE_SHIFT;
@@ -131,10 +140,8 @@ static void return_unused(struct ps_heap *heap, bool is_all) {
     }
 }
 
-static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
-    uint64_t now_ms = ps_os_now_ms();
-    ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: read to judge whether this thread is
-                                                   * idle */
+/* The work of any thread that has read the clock. */
+static void do_shared_work(uint64_t now_ms) {
     if (ps_limit_is_on()) {
         ps_limit_tick(now_ms);
     }
@@ -146,6 +153,42 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     (void)ps_cpu_return_tick(now_ms, ps_remote_return);
     ps_mode.hook.tick();
     (void)ps_take_tick(now_ms);
+}
+
+/* True if another thread does the periodic work that concerns all. relaxed: a moment later it may.
+ */
+static bool has_background(void) {
+    return ps_load_relaxed(&ps_control_page.x_background) != PS_BACKGROUND_OFF;
+}
+
+/* Once in a while: what the thread has not used returns, and, if no other thread does it, what
+ * no thread has. */
+static void scan_fronts(uint64_t now_ms, bool is_all) {
+    ps_front_scan(is_all);
+    if (!has_background()) {
+        uint64_t bytes = 0;
+        ps_front_return_shared(is_all, is_all);
+        ps_store_drop_drained(true);
+        (void)ps_store_purge_tick(now_ms, is_all, &bytes);
+    }
+}
+
+/* The same if it is due. One function: a second scan at once would find all blocks unused. */
+static void scan_fronts_if_due(uint64_t now_ms, uint32_t request) {
+    struct ps_front_words *words = &ps_front_thread;
+    uint64_t early_ms = PS_RETENTION_SCAN_MS - ps_retention_interval_ms(PS_RETENTION_SCAN_MS);
+    bool is_trim = is_trim_of(request);
+    if (ps_front_is_on && (now_ms + early_ms >= words->next_scan_ms || PS_UNLIKELY(is_trim))) {
+        words->next_scan_ms = now_ms + PS_RETENTION_SCAN_MS;
+        scan_fronts(now_ms, is_trim || !ps_retention_is_usual());
+    }
+}
+
+static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
+    uint64_t now_ms = ps_os_now_ms();
+    ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: read to judge whether this thread is
+                                                   * idle */
+    do_shared_work(now_ms);
     bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
     bool has_bound = is_bounded();
     if (has_bound && heap->idle_countdown-- == 0) {
@@ -171,10 +214,35 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
         ps_cpu_cache_choose();
         return_unused(heap, request != 0 || !ps_retention_is_usual());
     }
+    scan_fronts_if_due(now_ms, request);
     if (PS_UNLIKELY(request != 0) && serve(request, false)) {
         heap->tick_countdown = 0;
     }
     if (is_alone) {
+        report_if_due(now_ms);
+    }
+}
+
+void ps_heap_tick_thread(void) {
+    struct ps_front_words *words = &ps_front_thread;
+    struct ps_heap *heap = ps_thread_own();
+    uint64_t now_ms = ps_os_now_ms();
+    if (heap != NULL) {
+        ps_thread_enter();
+        ps_heap_tick_now(heap);
+        ps_thread_leave();
+    } else {
+        do_shared_work(now_ms);
+    }
+    if (is_bounded() && heap == NULL && words->surplus_countdown-- == 0) {
+        words->surplus_countdown = ps_surplus_tick(now_ms) ? 0 : SURPLUS_TICKS;
+    }
+    uint32_t request = has_background() ? 0 : ps_control_request();
+    scan_fronts_if_due(now_ms, request);
+    if (heap == NULL && !has_background()) {
+        if (PS_UNLIKELY(request != 0)) {
+            (void)serve(request, false);
+        }
         report_if_due(now_ms);
     }
 }
@@ -198,6 +266,8 @@ void ps_heap_tick_after_free(struct ps_heap *heap) {
     ps_heap_tick(heap);
 }
 
+static uint64_t next_front_scan_ms; /* of the background thread */
+
 uint32_t ps_heap_maintain(uint64_t now_ms) {
     ps_store_relaxed(&ps_room_x_is_shared, 1u); /* relaxed: a hint; the caller takes heaps */
     ps_thread_enter();
@@ -215,6 +285,13 @@ uint32_t ps_heap_maintain(uint64_t now_ms) {
     uint32_t request = ps_control_request();
     uint64_t orphan_bytes = 0;
     bool is_purging = ps_orphan_purge_tick(now_ms, request != 0, &orphan_bytes);
+    bool is_trim = is_trim_of(request);
+    if (now_ms >= next_front_scan_ms || is_trim) {
+        next_front_scan_ms = now_ms + ps_retention_interval_ms(PS_RETENTION_SCAN_MS);
+        ps_front_return_shared(is_trim || !ps_retention_is_usual(), true);
+        ps_store_drop_drained(true);
+    }
+    is_purging |= ps_store_purge_tick(now_ms, is_trim, &orphan_bytes);
     is_behind |= is_purging;
     if (PS_UNLIKELY(request != 0)) {
         ps_control_add(orphan_bytes);
@@ -231,6 +308,7 @@ bool ps_heap_may_catch_up(void) {
 }
 
 void ps_heap_catch_up(void) {
+    ps_front_close_streak();
     uint64_t now_ms = ps_os_now_ms();
     uint64_t start_us = ps_os_now_us();
     uint64_t most_us =
@@ -241,6 +319,7 @@ void ps_heap_catch_up(void) {
     do { /* ends: no other thread frees memory */
         bytes = release_some();
         has_more = ps_orphan_purge_tick(now_ms, true, &bytes);
+        has_more |= ps_store_purge_tick(now_ms, true, &bytes);
         most_us += CATCH_UP_STEP_US + (bytes >> 10);
     } while (bytes != 0 || has_more);
     ps_thread_leave();
@@ -265,6 +344,9 @@ static void collect_available(struct ps_heap *heap, uint32_t class_index) {
 PS_COLD void ps_heap_reclaim(void) {
     struct ps_heap *heap = ps_thread_own();
     ps_cpu_return_all(ps_remote_return);
+    ps_front_scan(true);
+    ps_front_return_shared(true, true);
+    ps_store_drop_drained(true);
     if (heap != NULL) {
         return_unused(heap, true);
     }
@@ -292,6 +374,7 @@ static void flush(void) {
 }
 
 void ps_heap_flush(void) {
+    ps_front_flush();
     ps_thread_enter();
     flush();
     ps_thread_leave();
@@ -313,6 +396,9 @@ bool ps_heap_trim(size_t keep_bytes) {
     bool has_purged = ps_mapping_expire(UINT64_MAX) != 0;
     /* One call, to the end of what may change this thread's heap: blocks that return to a span
      * whose thread has ended make the span this thread's (remote.c). */
+    ps_front_flush();
+    ps_front_return_shared(true, true);
+    ps_store_drop_drained(true);
     ps_thread_enter();
     flush();
     ps_mode.hook.reclaim();
@@ -321,5 +407,6 @@ bool ps_heap_trim(size_t keep_bytes) {
     ps_thread_leave();
     has_purged |= ps_medium_purge_all();
     has_purged |= ps_orphan_purge_all() != 0;
+    has_purged |= ps_store_purge_all() != 0;
     return ps_purge_all(keep_bytes) || has_purged;
 }

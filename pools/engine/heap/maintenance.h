@@ -14,6 +14,10 @@
  * drained spans. */
 void ps_heap_tick(struct ps_heap *heap);
 
+/* Reads the clock, for the calling thread, which may have no heap: called outside of a call that
+ * accesses one. */
+void ps_heap_tick_thread(void);
+
 /* Reads the clock at once: for callers that count their calls themselves. */
 void ps_heap_tick_now(struct ps_heap *heap);
 

@@ -30,6 +30,8 @@
 struct ps_bin;
 struct ps_heap;
 struct ps_run;
+struct ps_sampler;
+struct ps_slab;
 struct ps_slot;
 struct ps_span;
 
@@ -73,6 +75,10 @@ struct ps_mode_hook {
     bool has_fast_alloc;
     bool has_fast_free;
 
+    /* True if small blocks are in slabs, and threads have fronts: heap/front_path.h. Else they are
+     * in spans of heaps. */
+    bool has_fronts;
+
     /* True if the caches of processors may come before the heap: see cpu_cache.h. */
     bool may_cache_first;
 
@@ -100,6 +106,15 @@ struct ps_mode_hook {
 
     /* Takes the first block of a bin that was just refilled. */
     void *(*take)(struct ps_heap *heap, uint32_t class_index);
+
+    /* Counts requests of so many bytes of classes, where small blocks are in slabs. Returns how
+     * many more may pass before the next call; *is_due: a sample is due. NULL: there are no
+     * samples. */
+    int64_t (*count_bytes)(struct ps_sampler *sampler, int64_t bytes, bool *is_due);
+
+    /* A sampled block instead of one of the slab; NULL: none is taken. */
+    void *(*sample)(const struct ps_sampler *sampler, uint32_t class_index, size_t requested,
+                    const struct ps_slab *slab);
 
     /* Counts the pops of the class's list that an event of free has found since the last. NULL: not
      * counted. */

@@ -7,6 +7,9 @@
  */
 #include "pools/engine/heap/slow_path.h"
 
+#include "pools/engine/heap/front_path.h"
+#include "pools/engine/heap/resize.h"
+
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
@@ -89,11 +92,6 @@ static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
                : alloc_of_class(bytes, heap, class_index);
 }
 
-/* True if the caches of processors may serve it: the mode counts no requests. */
-static inline bool may_take_cached(size_t bytes) {
-    return bytes <= ps_size_class_max_bytes && !ps_alloc_counts_requests();
-}
-
 /* No fast path: the mode has none, or the thread has no heap. */
 static PS_NOINLINE void *alloc_checked(size_t bytes) {
     struct ps_heap *heap = ps_thread_own();
@@ -103,59 +101,27 @@ static PS_NOINLINE void *alloc_checked(size_t bytes) {
     return ps_mode.hook.has_fast_alloc ? alloc_by_mode(bytes) : ps_mode.entry.alloc(heap, bytes);
 }
 
-/* A request that the processor's cache does not serve. */
-static PS_NOINLINE void *alloc_uncached(size_t bytes) {
-    struct ps_heap *heap = ps_thread_own();
-    return PS_LIKELY(heap != NULL) ? alloc_plain(heap, bytes) : alloc_checked(bytes);
-}
-
-static PS_NOINLINE void *alloc_locked(size_t bytes) {
-    void *block = may_take_cached(bytes) ? ps_cpu_cache_take(ps_size_class_of(bytes)) : NULL;
-    if (block == NULL) {
-        return alloc_uncached(bytes);
-    }
-    ps_thread_leave();
-    return block;
-}
-
-/* For a thread for which the caches of processors come first. */
-static PS_NOINLINE void *alloc_first(size_t bytes) {
-    if (PS_UNLIKELY(!ps_rseq_is_on())) {
-        return alloc_locked(bytes);
-    }
-    if (PS_LIKELY(may_take_cached(bytes))) {
-        void *block = ps_cpu_cache_take_here(ps_size_class_by_8[(bytes + 7) >> 3], true);
-        if (PS_LIKELY(block != NULL)) {
-            ps_thread_leave();
-            return block;
-        }
-    }
-    return alloc_uncached(bytes);
-}
-
 PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
     struct ps_heap *heap = ps_thread_fast();
     if (PS_LIKELY(heap != NULL)) {
         return alloc_plain(heap, bytes);
     }
-    return PS_LIKELY(ps_thread_caches_first(&ps_thread)) ? alloc_first(bytes)
-                                                         : alloc_checked(bytes);
+    return alloc_checked(bytes);
 }
 
 static void *zalloc_slow(size_t bytes) {
     struct ps_heap *heap = ps_thread_own();
-    bool may_take = ps_thread_caches_first(&ps_thread) && may_take_cached(bytes);
-    void *block = may_take ? ps_cpu_cache_take(ps_size_class_of(bytes)) : NULL;
-    if (block != NULL) {
-        ps_thread_leave();
-        return ps_bytes_zero_block(block, bytes);
-    }
-    block = PS_LIKELY(heap != NULL) ? ps_mode.entry.zalloc(heap, bytes) : ps_detached_zalloc(bytes);
+    void *block =
+        PS_LIKELY(heap != NULL) ? ps_mode.entry.zalloc(heap, bytes) : ps_detached_zalloc(bytes);
     ps_thread_leave();
     return block;
 }
 
 void *ps_block_zalloc(size_t bytes) {
+    if (PS_LIKELY(ps_front_may_serve() && bytes <= ps_size_class_max_bytes)) {
+        void *small = ps_heap_alloc(bytes);
+        return small != NULL ? ps_bytes_zero_block(small, bytes) : NULL;
+    }
     ps_thread_enter();
     struct ps_heap *heap = ps_thread_fast();
     if (PS_UNLIKELY(heap == NULL || bytes > ps_size_class_max_bytes)) {
@@ -180,6 +146,10 @@ void *ps_block_zalloc(size_t bytes) {
 void *ps_block_alloc_aligned(size_t bytes, size_t align) {
     if (align <= 16 && (bytes > 8 || align <= 8)) {
         return ps_heap_alloc(bytes);
+    }
+    if (PS_LIKELY(ps_front_may_serve()) &&
+        ps_size_class_of_aligned(ps_max(bytes, 1), align) != PS_CLASS_NONE) {
+        return ps_front_alloc_aligned(bytes, align);
     }
     ps_thread_enter();
     struct ps_heap *heap = ps_thread_own();
@@ -248,44 +218,6 @@ static inline void free_medium_soon(struct ps_heap *heap, struct ps_slot *slot, 
         ps_heap_free_medium(heap, slot, block);
     } else {
         ps_thread_leave();
-    }
-}
-
-/* A block that the processor's cache does not take. */
-static PS_NOINLINE void free_uncached(struct ps_span *span, void *block, uintptr_t owner_key) {
-    struct ps_heap *heap = ps_thread_own();
-    if (PS_UNLIKELY(heap == NULL)) {
-        free_other(NULL, span, block, owner_key);
-    } else if (owner_key == PS_KEY_MEDIUM) {
-        free_medium_soon(heap, (struct ps_slot *)span, block);
-    } else if (!is_short(span, owner_key)) {
-        free_other(heap, span, block, owner_key);
-    } else if (ps_heap_of_key(owner_key) == heap) {
-        ps_span_free(span, block);
-    } else {
-        return_remote(heap, span, block);
-    }
-}
-
-/* The cache of the class is full or does not know the granule, or this is no block of a class. */
-static PS_NOINLINE void free_first_slow(void *block) {
-    ps_thread_enter();
-    struct ps_span *span = ps_span_at(block);
-    uintptr_t owner_key = ps_load_relaxed(&span->x_owner); /* relaxed: as in ps_heap_free */
-    if (is_short(span, owner_key)) {
-        check_start(span, block);
-        ps_cpu_cache_check_free(block);
-        if (ps_cpu_cache_put_first(span, block)) {
-            ps_thread_leave();
-            return;
-        }
-    }
-    free_uncached(span, block, owner_key);
-}
-
-PS_NOINLINE void ps_heap_free_first(void *block) {
-    if (PS_UNLIKELY(!ps_rseq_is_on() || !ps_cpu_cache_put_soon(block))) {
-        free_first_slow(block);
     }
 }
 
@@ -434,6 +366,10 @@ size_t ps_block_usable(const void *block) {
     if (block == NULL) {
         return 0;
     }
+    size_t room = ps_front_usable(block, PS_MISUSE_SIZE);
+    if (PS_LIKELY(room != 0)) {
+        return room;
+    }
     ps_thread_enter();
     size_t usable = PS_LIKELY(ps_thread_own() != NULL) ? ps_mode.entry.usable(block)
                                                        : ps_detached_usable(block);
@@ -442,6 +378,10 @@ size_t ps_block_usable(const void *block) {
 }
 
 void *ps_block_resize(void *block, size_t bytes) {
+    size_t room = ps_front_usable(block, PS_MISUSE_REALLOC);
+    if (PS_LIKELY(room != 0)) {
+        return ps_resize_stays(room, bytes) ? block : ps_resize_by_copy(block, room, bytes);
+    }
     ps_thread_enter();
     void *resized = PS_LIKELY(ps_thread_own() != NULL) ? ps_mode.entry.resize(block, bytes)
                                                        : ps_detached_resize(block, bytes);

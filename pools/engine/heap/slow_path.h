@@ -43,9 +43,6 @@ void *ps_heap_tick_and_leave(struct ps_heap *heap, void *block);
 
 /* ---- free ---- */
 
-/* Free where the caches of processors come first. */
-void ps_heap_free_first(void *block);
-
 /* Slow path of free: owner_key, read from the slot of block, is not that of a span into which this
  * heap frees at once. */
 void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key);

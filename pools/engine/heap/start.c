@@ -12,6 +12,7 @@
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/detached.h"
+#include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
@@ -62,6 +63,7 @@ static void child(void) {
     ps_mapping_fork_child();
     ps_steal_fork_child();
     ps_cpu_return_fork_child();
+    ps_front_engine_fork_child();
     ps_limit_fork_child();
     ps_orphans_fork_child();
     ps_mode.hook.fork_child();
@@ -91,6 +93,7 @@ static void start_locked(void) {
     ps_large_start(&config);
     ps_mode_start(&config);
     ps_rseq_start();
+    ps_front_engine_start(&config);
     ps_cpu_cache_start();
     ps_class_cache_start();
     ps_take_start();

@@ -8,6 +8,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/cpu_cache.h"
+#include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
@@ -109,6 +110,7 @@ static void clear_out(struct ps_heap *heap, uint32_t *spans) {
 
 static void thread_ended(void *unused) {
     (void)unused;
+    ps_front_thread_ended();
     ps_heap_give_up();
     if (ps_thread.record != NULL) {
         ps_thread_record_end(ps_thread.record);
@@ -123,7 +125,7 @@ static void thread_ended(void *unused) {
  * Registers the end of the calling thread with libc. That may allocate, the more so where a program
  * has interposed the function: no call is under way, and a heap of the thread is complete.
  */
-static bool will_end(void) {
+bool ps_thread_will_end(void) {
     /* acquire: pairs with ps_thread_start_first; makes the key visible. */
     return ps_load_acquire(&x_has_key) != 0 && pthread_setspecific(exit_key, &exit_key) == 0;
 }
@@ -135,7 +137,7 @@ __attribute__((weak)) void ps_thread_begun_by_itself(void) {}
  * way.
  */
 static void begin_by_itself(void) {
-    if (will_end()) {
+    if (ps_thread_will_end()) {
         ps_thread.has_begun = 1;
         ps_background_thread_begun();
         ps_cpu_cache_choose();
@@ -164,7 +166,7 @@ void ps_thread_begin(struct ps_thread_record *record) {
     }
     bool is_counted = ps_thread.has_begun != 0; /* a signal handler has allocated */
     ps_thread.has_begun = 1;                    /* before the next, which may allocate */
-    if (!is_counted && !will_end()) {
+    if (!is_counted && !ps_thread_will_end()) {
         ps_thread.has_begun = 0;
         ps_thread_record_end(record);
         ps_background_thread_seen();

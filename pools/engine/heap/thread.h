@@ -69,6 +69,10 @@ PS_HOOK void ps_thread_begun_by_itself(void);
  * destructors. */
 void ps_thread_joined(struct ps_thread_record *record, bool has_ended);
 
+/* Registers the end of the calling thread with libc, which may allocate. False: it will not be
+ * noticed. */
+bool ps_thread_will_end(void);
+
 /* Releases the calling thread's heap, as at its end. For tests; threads do so by themselves. */
 void ps_heap_give_up(void);
 

@@ -87,6 +87,12 @@ bool ps_lock_fork_child(struct ps_lock *lock) {
     return true;
 }
 
+bool ps_lock_is_left_behind(const struct ps_lock *lock) {
+    /* relaxed: as above. */
+    uint32_t holder = ps_load_relaxed(&lock->x_state) & ~PS_LOCK_WAITERS;
+    return holder != 0 && holder != ps_lock_thread_id;
+}
+
 bool ps_lock_fork_repaired(void) { return !self_state.is_interrupted; }
 
 PS_COLD void ps_lock_watch_forks(void) {

@@ -42,4 +42,8 @@ static inline bool ps_rseq_is_on(void) { return PS_HAS_RSEQ && ps_rseq_offset !=
 /* Called once, with the engine. */
 void ps_rseq_start(void);
 
+/* From a thread's pointer to the number by which it finds a front (front/front.h): its concurrency
+ * id, or that of the processor where the kernel has none; 0: no thread is registered. */
+ptrdiff_t ps_rseq_id_offset(void);
+
 #endif

@@ -83,6 +83,12 @@ static char *reserve_any(size_t granules, size_t granule, size_t *length) {
     return base;
 }
 
+/* The next arena is complete. */
+static void count_arena(void) {
+    /* release: pairs with ps_page_arena_count, for callers without the lock. */
+    ps_store_release(&ps_page_arena_x_count, ps_page_arena_x_count + 1);
+}
+
 struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_kind kind,
                                             uint32_t node, struct ps_undo *undo) {
     if (ps_page_arena_x_count == ARENA_LIMIT) {
@@ -98,9 +104,10 @@ struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_
     }
     usual_count += bytes >= NEXT_ARENA_BYTES;
     PS_UNDO_NOTE(undo, ps_page_arena_x_count);
-    struct ps_page_arena *arena = &ps_page_arenas[ps_page_arena_x_count++];
+    struct ps_page_arena *arena = &ps_page_arenas[ps_page_arena_x_count];
     *arena = (struct ps_page_arena){
         .base = base, .rest_granules = bytes >> PS_GRANULE_SHIFT, .kind = kind, .node = node};
+    count_arena();
     ps_huge_advise(base, bytes, kind == PS_PAGE_ARENA_HUGE);
     return arena;
 }
@@ -110,8 +117,9 @@ bool ps_page_arena_adopt(char *base, size_t granules, struct ps_undo *undo) {
         return false;
     }
     PS_UNDO_NOTE(undo, ps_page_arena_x_count);
-    ps_page_arenas[ps_page_arena_x_count++] =
+    ps_page_arenas[ps_page_arena_x_count] =
         (struct ps_page_arena){.base = base, .granules = granules, .kind = PS_PAGE_ARENA_PLAIN};
+    count_arena();
     return true;
 }
 
@@ -140,11 +148,13 @@ size_t ps_page_arena_open(struct ps_page_arena *arena, size_t granules, struct p
     PS_UNDO_NOTE(undo, arena->granules);
     PS_UNDO_NOTE(undo, arena->rest_granules);
     open_bytes += bytes;
-    arena->granules += bytes >> PS_GRANULE_SHIFT;
+    ps_owner_add(&arena->granules, bytes >> PS_GRANULE_SHIFT); /* others read a snapshot */
     arena->rest_granules -= bytes >> PS_GRANULE_SHIFT;
     return bytes >> PS_GRANULE_SHIFT;
 }
 
-size_t ps_page_arena_count(void) { return ps_page_arena_x_count; }
+size_t ps_page_arena_count(void) {
+    return ps_load_acquire(&ps_page_arena_x_count); /* acquire: pairs with count_arena */
+}
 
 struct ps_page_arena *ps_page_arena_at(size_t index) { return &ps_page_arenas[index]; }

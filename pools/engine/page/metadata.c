@@ -19,8 +19,7 @@ static char *piece_next;
 static char *piece_end;
 uint64_t ps_metadata_x_bytes;
 
-static void *map_locked(size_t bytes) {
-    void *base = ps_os_reserve(bytes, ps_os_page_bytes());
+static void *count_locked(void *base, size_t bytes) {
     if (base != NULL) {
         PS_UNDO_NOTE(&metadata_undo, ps_metadata_x_bytes);
         ps_owner_add(&ps_metadata_x_bytes, bytes);
@@ -28,9 +27,20 @@ static void *map_locked(size_t bytes) {
     return base;
 }
 
+static void *map_locked(size_t bytes) {
+    return count_locked(ps_os_reserve(bytes, ps_os_page_bytes()), bytes);
+}
+
 void *ps_metadata_map(size_t bytes) {
     ps_lock_acquire(&metadata_lock);
     void *base = map_locked(bytes);
+    ps_lock_release(&metadata_lock);
+    return base;
+}
+
+void *ps_metadata_map_closed(size_t bytes) {
+    ps_lock_acquire(&metadata_lock);
+    void *base = count_locked(ps_os_reserve_closed(bytes, ps_os_page_bytes()), bytes);
     ps_lock_release(&metadata_lock);
     return base;
 }

@@ -21,8 +21,11 @@ void *ps_metadata_take(size_t bytes);
  * KiB. */
 void *ps_metadata_map(size_t bytes);
 
-/* The same at an address; false when something is there, or the system has no such call. bytes:
- * multiple of the page. */
+/* The same without access, which ps_os_protect gives to parts of it. */
+void *ps_metadata_map_closed(size_t bytes);
+
+/* The same as ps_metadata_map at an address; false when something is there, or the system has no
+ * such call. bytes: multiple of the page. */
 bool ps_metadata_map_at(void *base, size_t bytes);
 
 /* Address space taken so far, in bytes. Written under the lock; read from outside the process, too:

@@ -6,6 +6,7 @@
 #include "pools/engine/page/page_map.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/os/os.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
 
@@ -105,6 +106,42 @@ static bool cover_leaf(size_t leaf_index) {
     return true;
 }
 
+/* ---- tags ---- */
+
+/* Serves the leaves that the window begins with. */
+#define FEW_TAGS (FIRST_LEAVES * PS_LEAF_SLOTS)
+static uint32_t few_tags[FEW_TAGS];
+uint32_t *ps_page_map_x_tags = few_tags + FEW_TAGS;
+static size_t open_tags = FEW_TAGS; /* below that address; page lock */
+
+/* For all leaves that it may have. Inaccessible beyond those that it has, since mlockall() makes
+ * accessible memory resident; reserved late, since the limit of locked memory counts addresses. */
+#define TAGS_BYTES (PS_WINDOW_LEAVES * PS_LEAF_SLOTS * sizeof(uint32_t))
+
+/* Makes the tags of so many granules accessible. Another table begins without tags. */
+static bool open_more_tags(size_t granules) {
+    uint32_t *tags = ps_page_map_x_tags;
+    size_t open = open_tags;
+    size_t wanted = ps_round_up(granules, ps_os_page_bytes());
+    if (granules <= open) {
+        return true;
+    }
+    if (tags == few_tags + FEW_TAGS) {
+        char *base = ps_metadata_map_closed(TAGS_BYTES);
+        if (base == NULL) {
+            return false;
+        }
+        tags = (uint32_t *)(void *)(base + TAGS_BYTES);
+        open = 0;
+    }
+    if (!ps_os_protect(tags - wanted, (wanted - open) * sizeof *tags, true)) {
+        return false; /* a table without tags may be lost */
+    }
+    open_tags = wanted;
+    ps_store_release(&ps_page_map_x_tags, tags); /* release: it is accessible, and zero */
+    return true;
+}
+
 /* ---- the window ---- */
 
 /* About half way from the stack to address 0: mappings and programs usually lie above. Random, so
@@ -170,7 +207,8 @@ static void widen_window(size_t leaf_index, size_t leaves) {
     size_t count = leaves_down_to(leaf_index, leaves);
     size_t bytes = count * PS_LEAF_BYTES;
     uintptr_t lowest = ps_window.x_slots_end + (ps_window.x_reach << PS_SLOT_SHIFT);
-    if (count != 0 && ps_metadata_map_at((char *)lowest - bytes, bytes)) {
+    if (count != 0 && open_more_tags(-ps_window.x_reach + count * PS_LEAF_SLOTS) &&
+        ps_metadata_map_at((char *)lowest - bytes, bytes)) {
         ps_huge_refuse((char *)lowest - bytes, bytes); /* touched sparsely */
         /* release: as in lay_window. */
         ps_store_release(&ps_window.x_reach, ps_window.x_reach - count * PS_LEAF_SLOTS);
@@ -192,25 +230,4 @@ bool ps_page_map_cover(const void *base, size_t bytes) {
         }
     }
     return true;
-}
-
-/* ---- tags ---- */
-
-#define TAGS_BYTES (PS_WINDOW_LEAVES * PS_LEAF_SLOTS * sizeof(uint16_t)) /* few are touched */
-
-uint16_t *ps_page_map_x_tags;
-
-/* Tags that another thread makes at the same moment are lost, untouched. */
-bool ps_page_map_make_tags(void) {
-    uint16_t *none = NULL;
-    if (ps_load_relaxed(&ps_page_map_x_tags) != NULL) { /* relaxed: as in ps_page_map_tag */
-        return true;
-    }
-    uint16_t *tags = ps_metadata_map(TAGS_BYTES);
-    if (tags != NULL) {
-        ps_huge_refuse(tags, TAGS_BYTES);
-        /* release: makes the zeroes visible. */
-        (void)ps_cas_strong_acq_rel(&ps_page_map_x_tags, &none, tags);
-    }
-    return tags != NULL;
 }

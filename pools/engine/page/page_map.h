@@ -62,13 +62,14 @@ enum ps_run_kind {
     PS_RUN_FREE,     /* in the page cache */
     PS_RUN_BUSY,     /* between owners: being purged or transferred */
     PS_RUN_SPAN,     /* head of a span */
-    PS_RUN_INSIDE,   /* inside of a span; `back` granules after its head */
+    PS_RUN_INSIDE,   /* inside of a span or slab; `back` granules after its head */
     PS_RUN_BLOCK,    /* one large block */
     PS_RUN_MAPPING,  /* one large block in a mapping of its own */
     PS_RUN_MEDIUM,   /* a granule of a region of medium blocks, `back` after its head: medium.h */
     PS_RUN_PAGES,    /* a granule that the pools library allocates by pages: pages/depot.h */
     PS_RUN_GUARD,    /* a granule of the pool of guarded samples: harden/guard.h */
     PS_RUN_ZERO,     /* a granule of inaccessible blocks of size 0: harden/stray.h */
+    PS_RUN_SLAB,     /* head of a slab: front/slab.h */
 };
 
 /* Accessible part of a granule, while blocks are hardened: see ps_page_cache_is_shut. */
@@ -186,37 +187,25 @@ PS_INLINE struct ps_slot *ps_slot_of_run(struct ps_run *run) {
 }
 
 /*
- * Tags: two bytes for a granule, apart from the slots, so that a processor's cache has room for the
- * tags of many granules. The user of a granule may store data for later lookups there, and clears
- * it before the granule gets another user. 0: nothing. Outside of the window the tag is always 0.
- * Any thread.
+ * Tags: a word for each granule of the window, apart from the slots, so that a processor's cache
+ * has room for the tags of many granules: of a slab of one granule (front/slab.h); 0: anything
+ * else. The user of a granule clears its tag before the granule gets another user. Outside of the
+ * window the tag is always 0. When the window outgrows the table, the next one begins with 0: a
+ * thread that has a block of a slab without a tag sets it again. Any thread.
  */
-extern PS_HIDDEN uint16_t *ps_page_map_x_tags; /* NULL: not made; downwards, as ps_window */
+extern PS_HIDDEN uint32_t *ps_page_map_x_tags; /* behind the last; downwards, as ps_window */
 
-/* Makes the tags, which are 0. Called before the first is set or read. False when memory is
- * exhausted. */
-bool ps_page_map_make_tags(void);
-
-/* Precondition: the tags are made. */
 PS_INLINE uint32_t ps_page_map_tag(const void *address) {
     uintptr_t index = ps_window_index(address);
     /* relaxed, both: as in ps_page_map_slot. */
-    return ps_window_has(index) ? ps_load_relaxed(&ps_load_relaxed(&ps_page_map_x_tags)[~index])
-                                : 0;
+    return ps_window_has(index) ? ps_load_relaxed(&ps_load_relaxed(&ps_page_map_x_tags)[index]) : 0;
 }
 
 static inline void ps_page_map_set_tag(const void *address, uint32_t tag) {
     uintptr_t index = ps_window_index(address);
     if (ps_window_has(index)) {
-        /* relaxed, both: any two that store at once store the same. */
-        ps_store_relaxed(&ps_load_relaxed(&ps_page_map_x_tags)[~index], (uint16_t)tag);
-    }
-}
-
-static inline void ps_page_map_clear_tag(const void *address) {
-    /* relaxed: a thread that gets the granule of another gets its tag, too. */
-    if (ps_load_relaxed(&ps_page_map_x_tags) != NULL && ps_page_map_tag(address) != 0) {
-        ps_page_map_set_tag(address, 0);
+        /* relaxed, both: a thread that gets a block of the granule gets the tag, too. */
+        ps_store_relaxed(&ps_load_relaxed(&ps_page_map_x_tags)[index], tag);
     }
 }
 

@@ -1,42 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See pinned.h. Reads words of spans that their owners write, with relaxed loads: a snapshot.
+ * See pinned.h. Reads words of slabs that others write, with relaxed loads: a snapshot.
  */
 #include "pools/engine/profile/pinned.h"
 
+#include "pools/engine/base/bits.h"
+#include "pools/engine/front/slab.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/profile/countdown.h"
 #include "pools/engine/profile/table.h"
-#include "pools/engine/small/span_remote.h"
 
 #define ENTRIES_LEAST 64
 
-/* Free bytes of the part of a span that has been used, if a block is live. */
-static size_t free_bytes(const struct ps_span *span, size_t live) {
-    size_t carved = ps_load_relaxed(&span->carved); /* relaxed: see the file comment */
-    size_t used = carved > live ? carved - live : 0;
-    return live != 0 ? used * span->block_bytes : 0;
+/* Blocks of a slab that are not free: those in fronts are taken for live ones. relaxed: see the
+ * file comment. */
+static size_t live_blocks(const struct ps_slab *slab) {
+    size_t capacity = ps_class_capacity(slab->class_index);
+    return capacity - ps_min(ps_load_relaxed(&slab->x_free_count), capacity);
 }
 
-static void add_span(struct ps_slot *slot, void *context) {
+/* Free bytes of the part of a slab that has been used, if a block is live. */
+static size_t free_bytes(const struct ps_slab *slab, size_t live) {
+    size_t used = ps_load_relaxed(&slab->fresh); /* relaxed: as above */
+    return live != 0 && used > live ? (used - live) * ps_slab_class(slab)->block_bytes : 0;
+}
+
+static void add_slab(struct ps_slot *slot, void *context) {
     struct ps_pinned *pinned = context;
-    /* acquire: pairs with ps_span_create; makes the constant fields of a span visible. */
-    if (ps_load_acquire(&slot->run.kind) == PS_RUN_SPAN) {
-        const struct ps_span *span = ps_span_of_slot(slot);
-        if (span->class_index < ps_size_class_count) {
-            pinned->actual[span->class_index] +=
-                (double)free_bytes(span, ps_span_live_blocks(span));
+    /* acquire: pairs with ps_store_grow; makes the constant fields of a slab visible. */
+    if (ps_load_acquire(&slot->run.kind) == PS_RUN_SLAB) {
+        const struct ps_slab *slab = (const struct ps_slab *)slot;
+        if (slab->class_index < ps_size_class_count) {
+            pinned->actual[slab->class_index] += (double)free_bytes(slab, live_blocks(slab));
         }
     }
 }
 
-/* Free bytes for each block of the span, with one more live block than it has. */
-static double share_of(const struct ps_span *span, uint32_t class_index) {
-    /* acquire: as in add_span. */
-    if (ps_load_acquire(&span->run.kind) == PS_RUN_SPAN && span->class_index == class_index) {
-        size_t live = ps_span_live_blocks(span);
+/* Free bytes for each block of the slab, with one more live block than it has. */
+static double share_of(const struct ps_slab *slab, uint32_t class_index) {
+    /* acquire: as in add_slab. */
+    if (ps_load_acquire(&slab->run.kind) == PS_RUN_SLAB && slab->class_index == class_index) {
+        size_t live = live_blocks(slab);
         if (live != 0) {
-            return (double)free_bytes(span, live) / (double)(live + 1);
+            return (double)free_bytes(slab, live) / (double)(live + 1);
         }
     }
     const struct ps_size_class *class = &ps_size_classes[class_index];
@@ -60,13 +66,13 @@ static struct ps_pinned_entry *entry_of(const struct ps_pinned *pinned,
 
 static void add_sample(const struct ps_sample *sample, void *context) {
     struct ps_pinned *pinned = context;
-    if (sample->span == NULL) {
+    if (sample->slab == NULL) {
         return;
     }
     uint32_t class_index = ps_size_class_of(sample->bytes);
     struct ps_pinned_entry *entry = entry_of(pinned, sample->stack, class_index);
     double blocks = (double)sample->weight / PS_DRAW_WEIGHT_ONE;
-    double bytes = blocks * share_of(sample->span, class_index);
+    double bytes = blocks * share_of(sample->slab, class_index);
     pinned->claimed[class_index] += bytes;
     if (entry != NULL) {
         entry->stack = sample->stack;
@@ -84,7 +90,7 @@ size_t ps_pinned_entries(size_t sample_count) {
 }
 
 void ps_pinned_count(struct ps_pinned *pinned) {
-    ps_page_cache_walk(add_span, pinned);
+    ps_page_cache_walk(add_slab, pinned);
     ps_table_walk(add_sample, pinned);
 }
 

@@ -4,7 +4,7 @@
  *
  * A free block of a span serves its size class only while the span has a live block. Each live
  * block is charged with the free memory of its span divided by the live blocks there. Sampled
- * blocks represent the others; they are in no span, so the sample names the one that would have had
+ * blocks represent the others; they are in no slab, so the sample names the one that would have had
  * it. If that span was released since, the block would be alone in it. The sum over the samples of
  * a class is scaled to the sum over its spans.
  *

@@ -9,6 +9,7 @@
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
+#include "pools/engine/heap/front_thread.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/medium_cache.h"
@@ -34,15 +35,15 @@ PS_AT_START bool ps_profile_start(const struct ps_config *config) {
 /* ---- samples ---- */
 
 /* False when the stack must not be taken, because a stack is being taken. */
-static bool take_stack(struct ps_countdowns *all, struct ps_sites *sites) {
-    if (all->is_inside) {
+static bool take_stack(bool *is_inside, struct ps_sites *sites) {
+    if (*is_inside) {
         return false;
     }
     sites->count = 0;
     if ((ps_demand_now() & PS_DEMAND_STACKS) != 0) {
-        all->is_inside = true;
+        *is_inside = true;
         sites->count = ps_guard_trace(sites->sites, PS_PROFILE_FRAMES, 0);
-        all->is_inside = false;
+        *is_inside = false;
         ps_thread_enter(); /* again: the unwinder may have allocated */
     }
     return true;
@@ -51,13 +52,13 @@ static bool take_stack(struct ps_countdowns *all, struct ps_sites *sites) {
 __attribute__((weak)) void ps_profile_sampled(uint64_t live_bytes) { (void)live_bytes; }
 
 /* Tells of a new sample, which may write the profile. */
-static void tell(struct ps_countdowns *all) {
+static void tell(bool *is_inside) {
     if ((ps_demand_now() & PS_DEMAND_FILE) == 0) {
         return;
     }
-    all->is_inside = true;
+    *is_inside = true;
     ps_profile_sampled(ps_table_live_bytes());
-    all->is_inside = false;
+    *is_inside = false;
 }
 
 /* Enters a sample, and tells tracers. False when there was no room. */
@@ -87,29 +88,52 @@ static size_t remove_sample(const void *block) {
     return bytes;
 }
 
-/* A sampled block for a request of a class, or NULL. */
-static PS_COLD void *sample_class(struct ps_heap *heap, uint32_t class_index, size_t requested) {
-    struct ps_countdowns *all = heap->countdowns;
+static __thread bool is_inside __attribute__((tls_model("initial-exec")));
+
+int64_t ps_profile_count_bytes(struct ps_sampler *sampler, int64_t bytes, bool *is_due) {
+    if (PS_LIKELY(ps_demand_now() == 0)) {
+        return INT64_MAX;
+    }
+    uint32_t epoch = ps_load_acquire(&ps_demand_x_epoch); /* acquire: pairs with begin_epoch */
+    bool has_begun = sampler->epoch == epoch;
+    if (!has_begun) { /* earlier requests were not counted */
+        sampler->epoch = epoch;
+        sampler->interval_bytes = ps_load_relaxed(&ps_demand_x_interval_bytes); /* as of epoch */
+    }
+    sampler->left_bytes -= bytes;
+    *is_due = has_begun && sampler->left_bytes <= 0;
+    if (!has_begun || *is_due) {
+        sampler->left_bytes = ps_profile_draw(&sampler->random, sampler->interval_bytes);
+    }
+    return sampler->left_bytes;
+}
+
+PS_COLD void *ps_profile_sample_class(const struct ps_sampler *sampler, uint32_t class_index,
+                                      size_t requested, const struct ps_slab *slab) {
     struct ps_sites sites;
     size_t bytes = ps_size_classes[class_index].block_bytes;
     size_t align = bytes & (~bytes + 1); /* blocks of a class are aligned to it */
-    const struct ps_span *span = heap->current[class_index];
-    if (!take_stack(all, &sites)) {
+    if (!take_stack(&is_inside, &sites)) {
         return NULL;
     }
+    ps_thread_enter();
     void *block = ps_medium_alloc_sampled(bytes, align);
-    const struct ps_sample sample = {.block = (uintptr_t)block,
-                                     .bytes = bytes,
-                                     .requested_bytes = requested,
-                                     .weight = ps_draw_weight(bytes, all->interval_bytes),
-                                     .span = span != &ps_span_none ? span : NULL,
-                                     .is_medium = true};
-    if (block != NULL && !enter(&sample, &sites)) {
+    const struct ps_sample sample = {
+        .block = (uintptr_t)block,
+        .bytes = bytes,
+        .requested_bytes = requested,
+        .weight = ps_draw_weight(ps_max(requested, 1), sampler->interval_bytes),
+        .slab = slab,
+        .is_medium = true};
+    bool is_entered = block != NULL && enter(&sample, &sites);
+    if (block != NULL && !is_entered) {
         ps_medium_free_sampled(block, bytes);
-        return NULL;
     }
-    tell(all);
-    return block;
+    ps_thread_leave();
+    if (is_entered) {
+        tell(&is_inside);
+    }
+    return is_entered ? block : NULL;
 }
 
 /* Samples a live block above the classes. */
@@ -122,13 +146,13 @@ static PS_COLD void sample_large(struct ps_countdowns *all, struct ps_slot *slot
                                      .requested_bytes = requested,
                                      .weight = ps_draw_weight(bytes, all->interval_bytes),
                                      .is_medium = ps_block_is_medium(slot)};
-    if (!take_stack(all, &sites) || !enter(&sample, &sites)) {
+    if (!take_stack(&all->is_inside, &sites) || !enter(&sample, &sites)) {
         return;
     }
     if (sample.is_medium) {
         ps_medium_set_sampled(block);
     }
-    tell(all);
+    tell(&all->is_inside);
 }
 
 /* Counts a block above the classes, which may be NULL, just allocated or resized. */
@@ -148,49 +172,9 @@ static PS_NOINLINE void *count_large(struct ps_heap *heap, void *block, size_t r
 
 /* ---- malloc ---- */
 
-static void *refill_class(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    struct ps_countdowns *all = heap->countdowns;
-    uint32_t class_index = (uint32_t)(bin - heap->bins);
-    ps_countdown_settle(heap, all, class_index);
-    if (all->classes[class_index].left == 1) {
-        ps_countdown_draw(all, class_index);
-        void *block = sample_class(heap, class_index, bytes);
-        if (block != NULL) {
-            ps_countdown_bound(heap, all, class_index);
-            return block;
-        }
-        all->classes[class_index].left++; /* of the block that is taken instead */
-    }
-    ps_heap_tick(heap);
-    void *block = ps_cpu_cache_take(class_index);
-    if (block != NULL) {
-        ps_countdown_pops(all, class_index, 1);
-    } else if (ps_heap_refill_class(heap, bin, class_index)) {
-        ps_countdown_set_window(all, class_index, bin->cur);
-        block = ps_class_take(heap, class_index);
-    } else {
-        return ps_heap_alloc_exhausted(heap, class_index, bytes);
-    }
-    ps_countdown_settle(heap, all, class_index);
-    ps_countdown_bound(heap, all, class_index);
-    return block;
-}
-
-static PS_NOINLINE void *refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    if (bin == &heap->bins[PS_CLASS_NONE]) {
-        return count_large(heap, ps_plain_alloc_large(heap, bytes), bytes);
-    }
-    struct ps_countdowns *all = ps_countdowns_of(heap);
-    if (PS_UNLIKELY(all == NULL)) {
-        return ps_plain_refill(heap, bin, bytes);
-    }
-    ps_bin_note_request(bin, bytes);
-    return refill_class(heap, bin, bytes);
-}
-
 PS_AT_START void *ps_profile_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    return PS_LIKELY(ps_demand_now() == 0) ? ps_plain_refill(heap, bin, bytes)
-                                           : refill(heap, bin, bytes);
+    void *block = ps_plain_refill(heap, bin, bytes);
+    return PS_LIKELY(ps_demand_now() == 0) ? block : count_large(heap, block, bytes);
 }
 
 /* Requests of a class, and of none up to PS_CLASS_BYTES_LIMIT, are counted by the refill hook. */
@@ -215,39 +199,6 @@ PS_AT_START void *ps_profile_alloc_aligned(struct ps_heap *heap, size_t bytes, s
     void *block = ps_plain_alloc_aligned(heap, bytes, align);
     bool is_large = ps_size_class_of_aligned(ps_max(bytes, 1), align) == PS_CLASS_NONE;
     return is_large ? count_large(heap, block, bytes) : block;
-}
-
-/* ---- events of a class ---- */
-
-PS_AT_START void ps_profile_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped) {
-    struct ps_countdowns *all = ps_countdowns_of(heap);
-    if (all != NULL) {
-        ps_countdown_pops(all, class_index, popped);
-        ps_countdown_settle(heap, all, class_index);
-        ps_countdown_bound(heap, all, class_index);
-    }
-}
-
-PS_AT_START void ps_profile_return_streak(struct ps_heap *heap, struct ps_span *span, char *lowest,
-                                          size_t blocks) {
-    uint32_t class_index = span->class_index;
-    bool is_source = span == heap->current[class_index];
-    struct ps_countdowns *all = is_source ? ps_countdowns_begun(heap) : NULL;
-    if (all != NULL) {
-        ps_countdown_settle(heap, all, class_index);
-    }
-    ps_plain_return_streak(heap, span, lowest, blocks);
-    if (all != NULL) {
-        ps_countdown_bound(heap, all, class_index);
-    }
-}
-
-PS_AT_START void ps_profile_flush_class(struct ps_heap *heap, uint32_t class_index) {
-    struct ps_countdowns *all = ps_countdowns_begun(heap);
-    if (all != NULL) {
-        ps_countdown_settle(heap, all, class_index);
-        ps_countdown_set_window(all, class_index, NULL);
-    }
 }
 
 /* ---- free and realloc ---- */

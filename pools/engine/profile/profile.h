@@ -9,11 +9,11 @@
  * counts for as many blocks as the inverse of that, so that every sum is unbiased. Bytes are those
  * of the blocks, with rounding. (The method is tcmalloc's.)
  *
- *   small     countdown.h says how the fast path of malloc is left at the right block. The sample
- *             is not a block of the class but pages of a medium region, which no thread's key
- *             matches, so that its free takes the slow path by the compare that is there already
- *   medium    counted at the slow path; a sampled one gets the same mark
- *   large     likewise; each free of one searches the table
+ *   small     the fast path of malloc counts bytes down, and is left at the right request. The
+ *             sample is not a block of the class but pages of a medium region, which have no tag,
+ * so that its free takes the slow path by the compare that is there already medium    counted at
+ * the slow path; a sampled one gets the same mark large     likewise; each free of one searches the
+ * table
  *
  * A realloc that changes a block above the classes in place counts as a free and an allocation.
  * Calls of threads without a heap are not sampled.
@@ -95,10 +95,9 @@ void *ps_profile_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align)
 void ps_profile_free(struct ps_span *span, void *block, uintptr_t owner_key);
 void *ps_profile_resize(void *block, size_t bytes);
 void *ps_profile_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
-void ps_profile_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped);
-void ps_profile_return_streak(struct ps_heap *heap, struct ps_span *span, char *lowest,
-                              size_t blocks);
-void ps_profile_flush_class(struct ps_heap *heap, uint32_t class_index);
+int64_t ps_profile_count_bytes(struct ps_sampler *sampler, int64_t bytes, bool *is_due);
+void *ps_profile_sample_class(const struct ps_sampler *sampler, uint32_t class_index,
+                              size_t requested, const struct ps_slab *slab);
 void ps_profile_stray_free(struct ps_slot *slot, void *block);
 size_t ps_profile_stray_usable(const struct ps_slot *slot, const void *block,
                                enum ps_misuse_call call);

@@ -12,12 +12,14 @@
 #include "pools/engine/profile/profile.h"
 
 /* A live sample. Constant while it is in the table, except what it was requested for. */
+struct ps_slab;
+
 struct ps_sample {
     uintptr_t block;
     size_t bytes;
     size_t requested_bytes;
     uint64_t weight;            /* in units of 1/PS_DRAW_WEIGHT_ONE */
-    const struct ps_span *span; /* that had the block otherwise, at that time; NULL: none */
+    const struct ps_slab *slab; /* that had the block otherwise, at that time; NULL: none */
     struct ps_profile_stack *stack;
     struct ps_sample *chain;
     uint32_t number; /* of the samples since the start, modulo 2^32 */

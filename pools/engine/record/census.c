@@ -6,11 +6,14 @@
 #include "pools/engine/record/census.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/front/store.h"
+#include "pools/engine/front/window.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
+#include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
@@ -57,6 +60,15 @@ static void count_span(struct ps_census *census, const struct ps_span *span) {
     class->live_blocks += ps_span_live_blocks(span);
 }
 
+static void count_slab(struct ps_census *census, const struct ps_slab *slab) {
+    struct ps_census_class *class = &census->classes[slab->class_index];
+    size_t capacity = ps_class_capacity(slab->class_index);
+    /* relaxed: see the file comment. */
+    class->live_blocks += capacity - ps_min(ps_load_relaxed(&slab->x_free_count), capacity);
+    class->spans++;
+    class->span_bytes += (uint64_t)slab->run.granules << PS_GRANULE_SHIFT;
+}
+
 static void count_region(struct ps_census *census, struct ps_slot *slot) {
     struct ps_medium_use use = {0};
     ps_medium_add_use(slot, &use);
@@ -72,6 +84,8 @@ static void count_slot(struct ps_slot *slot, void *context) {
     uint8_t kind = ps_load_acquire(&slot->run.kind);
     if (kind == PS_RUN_SPAN && ((struct ps_span *)slot)->class_index < out->class_count) {
         count_span(out, (struct ps_span *)slot);
+    } else if (kind == PS_RUN_SLAB && ((struct ps_slab *)slot)->class_index < out->class_count) {
+        count_slab(out, (struct ps_slab *)slot);
     } else if (kind == PS_RUN_BLOCK) {
         out->run_live_count++;
         out->run_live_bytes += (uint64_t)slot->run.granules << PS_GRANULE_SHIFT;
@@ -148,10 +162,19 @@ static void subtract_held(struct ps_census *out, const struct ps_heap *heap) {
     }
 }
 
-/* Subtracts what the processors cache. */
+/* Subtracts what the processors cache, and what fronts and windows have; adds what was taken of
+ * these. */
 static void subtract_cached(struct ps_census *out) {
     for (uint32_t i = 0; i < out->class_count; i++) {
-        subtract(&out->classes[i], ps_cpu_cache_blocks(i));
+        struct ps_census_class *class = &out->classes[i];
+        size_t in_windows = ps_windows_blocks(i);
+        subtract(class, ps_cpu_cache_blocks(i) + ps_front_blocks(i) + in_windows);
+        /* relaxed, both: see the file comment. */
+        class->taken_blocks += ps_load_relaxed(&ps_store_x_counts[i].x_windowed) - in_windows;
+        class->taken_blocks += ps_load_relaxed(&ps_store_x_counts[i].x_singles) + ps_front_takes(i);
+        if (ps_front_is_on) {
+            class->rounding = ps_front_rounding(i);
+        }
     }
 }
 
@@ -159,7 +182,7 @@ static void sum_classes(struct ps_census *out, const uint64_t *weights) {
     for (uint32_t i = 0; i < out->class_count; i++) {
         struct ps_census_class *class = &out->classes[i];
         uint64_t live_bytes = class->live_blocks * class->block_bytes;
-        class->rounding = weights[i] != 0 ? class->rounding / weights[i] : 0;
+        class->rounding = weights[i] != 0 ? class->rounding / weights[i] : class->rounding;
         out->small_live_bytes += live_bytes;
         out->small_span_bytes += class->span_bytes;
         out->rounding_bytes += (live_bytes >> 8) * class->rounding >> 8;
@@ -249,6 +272,7 @@ void ps_census_take(struct ps_census *out) {
     if (!begin(out)) {
         return;
     }
+    ps_front_close_streak();
     ps_thread_enter();
     struct ps_heap *heap = ps_heap_recover();
     if (heap != NULL) { /* settle the caller's streak and batches first */

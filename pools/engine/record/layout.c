@@ -6,12 +6,17 @@
 #include "pools/engine/record/layout.h"
 
 #include "pools/engine/base/config.h"
+#include "pools/engine/front/front.h"
+#include "pools/engine/front/slab.h"
+#include "pools/engine/front/store.h"
+#include "pools/engine/front/window.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
+#include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
@@ -76,7 +81,13 @@ static const struct ps_layout_number numbers[] = {
     CONSTANT("kind.pages", PS_RUN_PAGES),
     CONSTANT("kind.guard", PS_RUN_GUARD),
     CONSTANT("kind.zero", PS_RUN_ZERO),
+    CONSTANT("kind.slab", PS_RUN_SLAB),
     FIELD("large.bytes", struct ps_large, bytes),
+
+    FIELD("slab.bits", struct ps_slab, bits),
+    FIELD("slab.free_count", struct ps_slab, x_free_count),
+    FIELD("slab.fresh", struct ps_slab, fresh),
+    FIELD("slab.class", struct ps_slab, class_index),
 
     FIELD("span.owner", struct ps_span, x_owner),
     FIELD("span.free_countdown", struct ps_span, free_countdown),
@@ -108,6 +119,23 @@ static const struct ps_layout_number numbers[] = {
     FIELD("medium.dirty_free", struct ps_medium_region, dirty_free),
     CONSTANT("medium.page_shift", PS_MEDIUM_PAGE_SHIFT),
     CONSTANT("medium.waits", PS_MEDIUM_WAITS),
+
+    /* Fronts and windows. */
+    SIZE("front", struct ps_front),
+    FIELD("front.states", struct ps_front, x_state),
+    {"front.entries", sizeof(void *), offsetof(struct ps_front, x_entries)},
+    CONSTANT("front.count_mask", PS_FRONT_COUNT),
+    CONSTANT("front.takes_shift", PS_FRONT_TAKES_SHIFT),
+    SIZE("front_place", struct ps_front_place),
+    FIELD("front_place.first", struct ps_front_place, first),
+    FIELD("front_place.most", struct ps_front_place, most),
+    SIZE("windows", struct ps_windows),
+    FIELD("windows.next", struct ps_windows, next_made),
+    FIELD("windows.ranges", struct ps_windows, x_ranges),
+    CONSTANT("range.address_shift", PS_RANGE_COUNT_BITS),
+    SIZE("store_counts", struct ps_store_counts),
+    FIELD("store_counts.windowed", struct ps_store_counts, x_windowed),
+    FIELD("store_counts.singles", struct ps_store_counts, x_singles),
 
     /* Heaps. */
     FIELD("heap.next", struct ps_heap, next_heap),
@@ -158,6 +186,8 @@ static const struct ps_layout_number numbers[] = {
 
     SIZE("class", struct ps_size_class),
     FIELD("class.block_bytes", struct ps_size_class, block_bytes),
+    FIELD("class.first", struct ps_size_class, first),
+    FIELD("class.limit", struct ps_size_class, limit),
 
     /* Counts. */
     FIELD("mappings.live_count", struct ps_mapping_counts, live_count),
@@ -181,7 +211,7 @@ static const struct ps_layout_number numbers[] = {
     FIELD("sample.bytes", struct ps_sample, bytes),
     FIELD("sample.requested", struct ps_sample, requested_bytes),
     FIELD("sample.weight", struct ps_sample, weight),
-    FIELD("sample.span", struct ps_sample, span),
+    FIELD("sample.slab", struct ps_sample, slab),
     FIELD("sample.stack", struct ps_sample, stack),
     FIELD("sample.chain", struct ps_sample, chain),
     FIELD("sample.is_medium", struct ps_sample, is_medium),
@@ -221,6 +251,13 @@ const struct ps_layout poolshim_layout = {
             PLACE("map", ps_page_map),
             {"arenas", ps_page_arenas, 0},
             PLACE("arena_count", ps_page_arena_x_count),
+            PLACE("fronts", ps_front_table.x_fronts),
+            PLACE("own_front", ps_front_table.x_own),
+            PLACE("front_places", ps_front_table.places),
+            PLACE("front_rounding", ps_front_x_rounding),
+            PLACE("has_fronts", ps_front_is_on),
+            PLACE("windows", ps_windows_x_made),
+            PLACE("store_counts", ps_store_x_counts),
             PLACE("heaps", ps_registry_x_heaps),
             PLACE("cpu_caches", ps_cpu_x_caches),
             PLACE("classes", ps_size_classes),

@@ -13,10 +13,10 @@
  *   numbers  names, offsets and lengths of the fields of their structures; constants of length 0
  *
  * A reader knows both by name, so that fields may move and names may be added. A change of what a
- * name means, or of an equation between fields (span.h, span_remote.h, medium.h), is another
- * version. Each word that is read was right at some moment during the reading; sums of several
- * words are off by what threads do meanwhile, as those of the census are. docs/stats.md has the
- * bounds. The other side: scripts/poolshim_cli/live/.
+ * name means, or of an equation between fields (slab.h, span.h, span_remote.h, medium.h), is
+ * another version. Each word that is read was right at some moment during the reading; sums of
+ * several words are off by what threads do meanwhile, as those of the census are. docs/stats.md has
+ * the bounds. The other side: scripts/poolshim_cli/live/.
  *
  * Constant. Callers: none in the library.
  */
@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define PS_LAYOUT_MAGIC "poolshim layout" /* with a terminator */
-#define PS_LAYOUT_VERSION 2
+#define PS_LAYOUT_VERSION 3
 
 enum ps_layout_word {
 #define PS_FIGURE(...)
@@ -36,7 +36,7 @@ enum ps_layout_word {
     PS_LAYOUT_WORDS
 };
 
-#define PS_LAYOUT_PLACES (26 + PS_LAYOUT_WORDS)
+#define PS_LAYOUT_PLACES (33 + PS_LAYOUT_WORDS)
 
 struct ps_layout_place {
     char name[24];

@@ -173,7 +173,6 @@ void ps_span_destroy(struct ps_span *span) {
     ps_span_set_owner(span, PS_KEY_NONE);
     ps_store_relaxed(&span->run.kind, (uint8_t)PS_RUN_BUSY);
     unmark_inside(span);
-    ps_page_map_clear_tag(span->run.base);
     ps_span_shut(span);
     give_run(span);
 }

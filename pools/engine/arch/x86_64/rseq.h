@@ -30,7 +30,7 @@ PS_INLINE uint32_t ps_rseq_cpu(ptrdiff_t offset) {
 /* An aborted sequence continues here, after the code. The signature with which glibc registers
  * precedes it, as the operand of an instruction (ud1). */
 #define PS_RSEQ_ABORT                                                                              \
-    ".pushsection .text.unlikely, \"ax\"\n"                                                        \
+    ".pushsection .text.aborted, \"ax\"\n"                                                         \
     ".byte 0x0f, 0xb9, 0x3d\n"                                                                     \
     ".long 0x53053053\n"                                                                           \
     "4:\n"

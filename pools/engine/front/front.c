@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See front.h. Fronts are metadata: they are never unmapped.
+ */
+#include "pools/engine/front/front.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/front/store.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/page/metadata.h"
+#include "pools/engine/page/retention.h"
+
+#define LIMIT_FIRST 8
+
+struct ps_front_table ps_front_table;
+struct ps_front ps_front_none; /* constant */
+
+static size_t front_bytes; /* of one, with its entries */
+
+void ps_front_start(void) {
+    struct ps_front_table *table = &ps_front_table;
+    size_t entries = 0;
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        size_t most =
+            ps_min(PS_FRONT_CLASS_BYTES / ps_size_classes[i].block_bytes, PS_FRONT_BLOCKS);
+        most = ps_max(most, 1);
+        table->places[i] = (struct ps_front_place){(uint16_t)entries, (uint16_t)most};
+        entries += most;
+        table->factor[i] = ps_size_classes[i].factor;
+        table->scaled_first[i] = ps_size_classes[i].scaled_first;
+    }
+    front_bytes = sizeof(struct ps_front) + entries * sizeof(void *);
+    ps_store_start();
+    table->area = ps_rseq_offset;
+    table->id = ps_rseq_id_offset();
+    table->has_sequences = table->id != 0;
+}
+
+struct ps_front *ps_front_make(void) {
+    size_t bytes = ps_round_up(front_bytes, PS_GRANULE_BYTES);
+    return front_bytes <= PS_GRANULE_BYTES ? ps_metadata_take(front_bytes) : ps_metadata_map(bytes);
+}
+
+/* ---- the thread's front ---- */
+
+/* The number by which the thread finds its front; PS_FRONTS or more: it has none. The thread may
+ * have another one a moment later. */
+static size_t own_id(void) {
+    if (!ps_front_uses_sequences()) {
+        return ps_lock_self() % PS_FRONTS_LOCKED;
+    }
+    uintptr_t thread = ps_thread_pointer();
+    /* relaxed, both: the kernel writes them, for this thread. */
+    if ((int32_t)ps_rseq_cpu(ps_rseq_offset) < 0) {
+        return PS_FRONTS;
+    }
+    return ps_load_relaxed((const uint32_t *)(thread + (uintptr_t)ps_front_table.id));
+}
+
+static struct ps_front *front_at(size_t id) {
+    /* acquire: pairs with publish. */
+    return id < PS_FRONTS ? ps_load_acquire(&ps_front_table.x_fronts[id]) : NULL;
+}
+
+/* Makes it the front of an id. False: the id has one. */
+static bool publish(struct ps_front *front, size_t id) {
+    struct ps_front *none = NULL;
+    return id < PS_FRONTS && ps_cas_strong_acq_rel(&ps_front_table.x_fronts[id], &none, front);
+}
+
+static struct ps_front *here(void) {
+    size_t id = own_id();
+    struct ps_front *front = front_at(id);
+    if (PS_LIKELY(front != NULL) || id >= PS_FRONTS) {
+        return front;
+    }
+    front = ps_front_make();
+    if (front != NULL && !publish(front, id)) {
+        /* Another thread was faster; rare, and the memory is not touched. */
+    }
+    return front_at(id);
+}
+
+bool ps_front_raise(struct ps_front *own, size_t class_index) {
+    struct ps_front *front = own != NULL ? own : here();
+    if (front == NULL || front == &ps_front_none) {
+        return false;
+    }
+    size_t block_bytes = ps_size_classes[class_index].block_bytes;
+    /* relaxed, all: either of two limits is one. */
+    size_t limit = ps_load_relaxed(&front->x_limit[class_index]);
+    size_t most = ps_min(ps_max(limit * 2, LIMIT_FIRST), ps_front_table.places[class_index].most);
+    most = ps_retention_is_usual() ? most : ps_min(most, LIMIT_FIRST);
+    size_t more_bytes = (most - ps_min(limit, most)) * block_bytes;
+    if (limit >= most || ps_load_relaxed(&front->x_limit_bytes) + more_bytes > PS_FRONT_BYTES) {
+        return false;
+    }
+    ps_add_relaxed(&front->x_limit_bytes, (uint32_t)more_bytes);
+    ps_store_relaxed(&front->x_limit[class_index], (uint16_t)most);
+    return true;
+}
+
+size_t ps_front_batch(size_t class_index) {
+    size_t half = ((size_t)ps_front_table.places[class_index].most + 1) / 2;
+    return ps_min(half, PS_STORE_BATCH);
+}
+
+void ps_front_drop(struct ps_front *own) {
+    ps_front_return_own(own, true);
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        /* relaxed, both: counts. */
+        uint64_t takes = ps_load_relaxed(&own->x_state[i]) >> PS_FRONT_TAKES_SHIFT;
+        ps_add_relaxed(&ps_store_x_counts[i].x_singles, takes);
+    }
+}
+
+void ps_front_share(struct ps_front *own) {
+    if (!publish(own, own_id())) {
+        ps_front_drop(own);
+    }
+}
+
+/* ---- without sequences ---- */
+
+/* The state of a class that the caller holds now; HELD: it does not. */
+__thread uint64_t *ps_front_held;
+
+static uint64_t hold(struct ps_front *front, size_t class_index) {
+    ps_front_held = &front->x_state[class_index];
+    ps_fence_program_order(); /* for the child of a fork by a signal handler */
+    uint64_t state = ps_load_relaxed(&front->x_state[class_index]); /* relaxed: exchanged below */
+    /* acquire: pairs with the release below; makes the entries visible. */
+    bool is_held =
+        (state & PS_FRONT_HELD) == 0 &&
+        ps_cas_strong_acquire(&front->x_state[class_index], &state, state | PS_FRONT_HELD);
+    ps_front_held = is_held ? ps_front_held : NULL;
+    return is_held ? state : PS_FRONT_HELD;
+}
+
+static void release(struct ps_front *front, size_t class_index, uint64_t state) {
+    ps_store_release(&front->x_state[class_index], state); /* release: pairs with hold */
+    ps_fence_program_order();
+    ps_front_held = NULL;
+}
+
+PS_NOINLINE bool ps_front_push_locked(size_t class_index, void *block) {
+    struct ps_front *front = front_at(own_id());
+    uint64_t state = front != NULL ? hold(front, class_index) : PS_FRONT_HELD;
+    if (state == PS_FRONT_HELD) {
+        return false;
+    }
+    size_t count = state & PS_FRONT_COUNT;
+    bool has_room = count < ps_load_relaxed(&front->x_limit[class_index]); /* relaxed: a bound */
+    if (has_room) {
+        /* relaxed, here and below: the holder alone uses it; a census reads. */
+        ps_store_relaxed(&front->x_entries[ps_front_table.places[class_index].first + count],
+                         block);
+    }
+    release(front, class_index, state + has_room);
+    return has_room;
+}
+
+PS_NOINLINE void *ps_front_pop_locked(size_t class_index) {
+    struct ps_front *front = front_at(own_id());
+    uint64_t state = front != NULL ? hold(front, class_index) : PS_FRONT_HELD;
+    if (state == PS_FRONT_HELD) {
+        return NULL;
+    }
+    size_t count = state & PS_FRONT_COUNT;
+    void *block = NULL;
+    if (count != 0) {
+        block = ps_load_relaxed(
+            &front->x_entries[ps_front_table.places[class_index].first + count - 1]);
+        state += PS_FRONT_POPPED;
+    }
+    release(front, class_index, state);
+    return block;
+}
+
+/* ---- counts ---- */
+
+/* relaxed: a snapshot. */
+static uint64_t state_of(const struct ps_front *front, uint32_t class_index) {
+    return front != NULL ? ps_load_relaxed(&front->x_state[class_index]) : 0;
+}
+
+static const struct ps_front *first_own(void) {
+    return ps_load_acquire(&ps_front_table.x_own); /* acquire: pairs with its store */
+}
+
+/* Entries that are not NULL: see front_return.c. */
+static size_t blocks_of(const struct ps_front *front, uint32_t class_index) {
+    size_t count = state_of(front, class_index) & PS_FRONT_COUNT;
+    const struct ps_front_place *place = &ps_front_table.places[class_index];
+    size_t blocks = 0;
+    for (size_t i = 0; i < ps_min(count, place->most); i++) {
+        blocks += ps_load_relaxed(&front->x_entries[place->first + i]) != NULL; /* as above */
+    }
+    return blocks;
+}
+
+size_t ps_front_blocks(uint32_t class_index) {
+    size_t blocks = blocks_of(first_own(), class_index);
+    for (size_t i = 0; i < PS_FRONTS; i++) {
+        blocks += blocks_of(front_at(i), class_index);
+    }
+    return blocks;
+}
+
+uint64_t ps_front_takes(uint32_t class_index) {
+    uint64_t takes = state_of(first_own(), class_index) >> PS_FRONT_TAKES_SHIFT;
+    for (size_t i = 0; i < PS_FRONTS; i++) {
+        takes += state_of(front_at(i), class_index) >> PS_FRONT_TAKES_SHIFT;
+    }
+    return takes;
+}

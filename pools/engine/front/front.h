@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fronts: freed blocks of each class, for the next requests of the class, whichever thread freed
+ * them.
+ *
+ * A front is a stack of addresses for each class. Each has a state word: the number of entries in
+ * its lower 15 bits, HELD in the next, and above them the number of blocks that were taken so far.
+ * A thread finds its front in one of three ways:
+ *
+ *   own        the first thread, until it creates another: a front that no other thread uses
+ *   sequence   the front of the thread's concurrency id, by restartable sequences (os/rseq.h). The
+ *              kernel gives the threads of a process that run at the same time different ids, the
+ *              lowest first (mm_cid, Linux 6.3), so that there are as many fronts as threads ever
+ *              ran at once. Older kernels: the number of the processor
+ *   locked     without sequences: one of a few fronts, whose class the thread holds while it pushes
+ *              or pops. If it is held, the thread goes to the store
+ *
+ * A push or a pop takes effect by one store of the state, the last instruction of a sequence. So a
+ * signal handler, a fork and a reader outside of the process find each state right.
+ *
+ * The limit of a class grows when the class is full: it doubles, up to the number of entries that
+ * there is memory for, PS_FRONT_CLASS_BYTES of blocks at most, and PS_FRONT_BYTES in the whole
+ * front. Blocks that were not used for a while return to the store (front_return.c).
+ *
+ * A block in a front is marked in its first word (ps_link_mark). free() finds a block that is
+ * marked already: it was freed twice. The pop finds one that is not: it was written to. Whatever
+ * leaves a front, or the store, has another first word than the mark.
+ *
+ * A thread that has not begun, or whose destructors have run, has ps_front_none for its own, which
+ * takes no block and has none.
+ *
+ * Callers: path.h, heap/front_path.c. Any thread, as above.
+ */
+#ifndef PS_FRONT_FRONT_H
+#define PS_FRONT_FRONT_H
+
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/front/slab.h"
+#include "pools/engine/os/rseq.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_FRONTS 1024      /* ids beyond have none */
+#define PS_FRONTS_LOCKED 64 /* most of them that are in use without sequences */
+#define PS_FRONT_BLOCKS 256 /* of a class */
+#define PS_FRONT_CLASS_BYTES ((size_t)64 << 10)
+#define PS_FRONT_BYTES ((size_t)1 << 20)
+
+#define PS_FRONT_COUNT ((uint64_t)0x7fff)
+#define PS_FRONT_HELD ((uint64_t)0x8000)
+#define PS_FRONT_TAKES_SHIFT 16
+/* Steps of the state; a pop is one take more and one block less. */
+#define PS_FRONT_POPPED (((uint64_t)1 << PS_FRONT_TAKES_SHIFT) - 1)
+
+/* In an entry: it is to be returned, and no pop takes it. See front_return.c. */
+#define PS_FRONT_RESERVED (~(UINTPTR_MAX >> 1))
+
+struct ps_front {
+    PS_ALIGNED(PS_CACHE_LINE) uint64_t x_state[PS_CLASS_LIMIT];
+    uint16_t x_limit[PS_CLASS_LIMIT]; /* most entries; 0 at first */
+    uint64_t x_seen[PS_CLASS_LIMIT];  /* the state at the last return of unused blocks */
+    uint32_t x_limit_bytes;           /* of all limits: the sum of their blocks' bytes */
+    uint32_t moving;                  /* class, plus 1, whose entries a return moves; 0: none */
+    PS_ALIGNED(PS_CACHE_LINE) void *x_entries[]; /* of the classes, one behind the other */
+};
+
+/* The data that the fast path reads, behind one address. */
+struct ps_front_table {
+    ptrdiff_t area; /* ps_rseq_offset */
+    ptrdiff_t id;   /* from a thread's pointer to its id */
+    bool has_sequences;
+    struct ps_front_place { /* the entries of a class in a front */
+        uint16_t first;
+        uint16_t most; /* of them */
+    } places[PS_CLASS_LIMIT];
+    /* As in struct ps_size_class, by class, for ps_front_starts. */
+    uint32_t factor[PS_CLASS_LIMIT];
+    uint32_t scaled_first[PS_CLASS_LIMIT];
+    /* By id. NULL: not made. Read from outside the process, too. All else is constant after the
+     * start. */
+    struct ps_front *x_fronts[PS_FRONTS];
+    struct ps_front *x_own; /* of the first thread, which alone uses it; NULL: it has none */
+};
+extern PS_HIDDEN struct ps_front_table ps_front_table;
+extern PS_HIDDEN struct ps_front ps_front_none;
+
+/* The table as the fast path uses it: one register for its address, where the compiler would
+ * materialise several. */
+PS_INLINE struct ps_front_table *ps_front_table_base(void) {
+    struct ps_front_table *table = &ps_front_table;
+    PS_OPAQUE(table);
+    return table;
+}
+
+PS_INLINE bool ps_front_uses_sequences(void) {
+    return PS_HAS_RSEQ && PS_LIKELY(ps_front_table.has_sequences);
+}
+
+#include PS_ARCH_PART(front.h)
+
+/* ---- a front of the calling thread's ---- */
+
+PS_INLINE bool ps_front_push_own(struct ps_front *front, const struct ps_front_table *table,
+                                 size_t class_index, void *block) {
+    uint64_t state = front->x_state[class_index];
+    size_t count = state & PS_FRONT_COUNT;
+    if (PS_UNLIKELY(count >= front->x_limit[class_index])) {
+        return false;
+    }
+    /* relaxed, here and below: one thread writes. */
+    ps_store_relaxed(&front->x_entries[table->places[class_index].first + count], block);
+    ps_store_relaxed(&front->x_state[class_index], state + 1); /* relaxed: one thread writes */
+    return true;
+}
+
+PS_INLINE void *ps_front_pop_own(struct ps_front *front, const struct ps_front_table *table,
+                                 size_t class_index) {
+    uint64_t state = front->x_state[class_index];
+    size_t count = state & PS_FRONT_COUNT;
+    if (count == 0) {
+        return NULL;
+    }
+    void **entry = &front->x_entries[table->places[class_index].first + count - 1];
+    void *block = ps_load_relaxed(entry);
+    __builtin_prefetch(ps_load_relaxed(entry - 1), 1); /* the next one that leaves; any address */
+    ps_store_relaxed(&front->x_state[class_index], state + PS_FRONT_POPPED); /* relaxed: as above */
+    return block;
+}
+
+/* ---- without sequences ---- */
+
+/* False, NULL: there is no room or block, or another thread holds the class. */
+bool ps_front_push_locked(size_t class_index, void *block);
+void *ps_front_pop_locked(size_t class_index);
+
+/* A state that the calling thread holds in one of these, or is about to; NULL: none. */
+extern PS_HIDDEN __thread uint64_t *ps_front_held __attribute__((tls_model("initial-exec")));
+
+/* ---- for any thread, on slow paths ---- */
+
+/* own: the calling thread's, or NULL. The block is marked. False: it has to go elsewhere. */
+static inline bool ps_front_push(struct ps_front *own, size_t class_index, void *block) {
+    if (own != NULL) {
+        return ps_front_push_own(own, &ps_front_table, class_index, block);
+    }
+    return ps_front_uses_sequences() ? ps_front_push_here(&ps_front_table, class_index, block)
+                                     : ps_front_push_locked(class_index, block);
+}
+
+/* NULL: there is none. */
+static inline void *ps_front_pop(struct ps_front *own, size_t class_index) {
+    if (own != NULL) {
+        return ps_front_pop_own(own, &ps_front_table, class_index);
+    }
+    return ps_front_uses_sequences() ? ps_front_pop_here(&ps_front_table, class_index)
+                                     : ps_front_pop_locked(class_index);
+}
+
+/* Lets the thread's front have more blocks of a class, or makes the front. False: it has as many as
+ * it may, or there is no front. */
+bool ps_front_raise(struct ps_front *own, size_t class_index);
+
+/* The number of blocks of a class that leave a full front at once. */
+size_t ps_front_batch(size_t class_index);
+
+/* A front without blocks; NULL when memory is exhausted. */
+struct ps_front *ps_front_make(void);
+
+/* Makes the front of the first thread that of its present id, if that has none; else returns its
+ * blocks to the store. The calling thread's. */
+void ps_front_share(struct ps_front *own);
+
+/* Returns the blocks of a front that is used no more, and counts its takes elsewhere. */
+void ps_front_drop(struct ps_front *own);
+
+/* Called once, with the engine. */
+void ps_front_start(void);
+
+/* ---- return of unused blocks: front_return.c ---- */
+
+/* Returns the blocks of a front of the calling thread that it has not used since the last call, or
+ * all of them. */
+void ps_front_return_own(struct ps_front *own, bool is_all);
+
+/*
+ * Returns what all fronts of ids have not used since the last round, or, if is_all, their blocks:
+ * of each class all but the newest one, unless the calling thread is the only one that may use
+ * fronts (is_alone). Sleeps for PS_FRONT_ANSWER_US twice if it is not, and there are such blocks.
+ * One thread at a time; others return at once.
+ */
+#define PS_FRONT_ANSWER_US 1000
+void ps_front_return_idle(bool is_all, bool is_alone);
+
+/* After a pop without success: the newest entry may be NULL or reserved, as such a return leaves
+ * them. Sets the number of entries to 0 then. */
+static inline void ps_front_reset(const struct ps_front *own, size_t class_index) {
+    if (own == NULL && ps_front_uses_sequences()) {
+        ps_front_reset_here(&ps_front_table, class_index);
+    }
+}
+
+/* Blocks of a class in fronts, and blocks that were taken from them: snapshots. */
+size_t ps_front_blocks(uint32_t class_index);
+uint64_t ps_front_takes(uint32_t class_index);
+
+/* In the child of a fork, on its only thread. own: its own front, or NULL. */
+void ps_front_fork_child(const struct ps_front *own);
+
+#endif

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Return of unused blocks from fronts to the store: see front.h.
+ *
+ * A class has as many unused blocks as its number at the last return exceeds the number of blocks
+ * that were taken since: the oldest entries, which no pop has reached.
+ *
+ * A front of another thread that uses sequences:
+ *
+ *   1. HELD is set in the state of the class, by a locked exchange. No sequence that begins
+ *      afterwards pushes or pops there. One that had begun stores its state over HELD, as a rule
+ *      within nanoseconds.
+ *   2. After PS_FRONT_ANSWER_US, where HELD is still set, the oldest entries are reserved: their
+ *      highest bit is set. A pop takes them for NULL. The newest entry stays.
+ *   3. After PS_FRONT_ANSWER_US again NULL is stored in the reserved entries, and HELD is cleared.
+ *      The number of entries stays, too. Their blocks are returned.
+ *
+ * A virtual processor may stand still within a sequence, for any time, and store its state at any
+ * moment of this. The sequence pops the newest entry, or pushes one above it: the entries below are
+ * not its own. The threads of its id continue there. If they find reserved entries, or NULL, it is
+ * as in an empty class. Before these are visible to them they may pop the entries themselves: the
+ * number of blocks that were taken says how many they have reached, and these are given up.
+ *
+ * The second delay is needed for that: a processor loads its own last state before others see it,
+ * so that it could pop several entries while HELD is set for all others. When the delay is over,
+ * both see what the other has stored in step 2 or before. It lasts as long as a processor takes to
+ * store. The first one only makes it rare that blocks are given up. (A barrier by membarrier(2)
+ * would serve, too, but a program's filter of system calls may kill the process for it.)
+ *
+ * The thread that next finds such an entry on top sets the number of entries to 0
+ * (ps_front_reset_here), which no count tells. So step 2 reserves what was there before HELD was
+ * seen again, and step 3 takes only that: not what was pushed after a reset over HELD.
+ *
+ * Without sequences HELD alone excludes others. If the calling thread is the only one of the
+ * process, no thread is in a sequence, and all entries return.
+ *
+ * In the child of a fork HELD is cleared, which undoes a push or pop that had not taken effect, or
+ * that entries were reserved. The class whose entries were being moved loses its blocks.
+ */
+#include "pools/engine/base/bits.h"
+#include "pools/engine/front/front.h"
+#include "pools/engine/front/store.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
+
+_Static_assert(PS_CLASS_LIMIT <= 64, "held");
+
+static uint32_t x_holder; /* lock id of the thread that returns blocks; 0: none */
+
+/* Variables of that thread. */
+static uint64_t held[PS_FRONTS]; /* a bit for each class */
+
+static bool begin(void) {
+    uint32_t none = 0;
+    return ps_cas_strong_acquire(&x_holder, &none, ps_lock_self()); /* acquire: pairs with end */
+}
+
+static void end(void) { ps_store_release(&x_holder, 0u); } /* release: the variables */
+
+/* relaxed, all loads of states and seen ones: hints, or exchanged afterwards. */
+
+static uint64_t takes_of(uint64_t state) { return state >> PS_FRONT_TAKES_SHIFT; }
+
+static size_t unused_blocks(const struct ps_front *front, uint32_t class_index, uint64_t state) {
+    uint64_t seen = ps_load_relaxed(&front->x_seen[class_index]);
+    uint64_t takes = takes_of(state) - takes_of(seen);
+    uint64_t before = seen & PS_FRONT_COUNT;
+    return takes < before ? ps_min(before - takes, state & PS_FRONT_COUNT) : 0;
+}
+
+/* The front may have twice as many blocks of a class as were taken since the last return, and those
+ * that stay. */
+static void lower_limit(struct ps_front *front, uint32_t class_index, uint64_t state) {
+    uint64_t takes = takes_of(state) - takes_of(ps_load_relaxed(&front->x_seen[class_index]));
+    uint64_t stay = (state & PS_FRONT_COUNT) - unused_blocks(front, class_index, state);
+    uint64_t most = takes * 2 > stay ? takes * 2 : stay;
+    if (most < ps_load_relaxed(&front->x_limit[class_index])) {
+        ps_store_relaxed(&front->x_limit[class_index], (uint16_t)most); /* relaxed: a bound */
+    }
+}
+
+static void sum_limits(struct ps_front *front) {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        bytes += (size_t)ps_load_relaxed(&front->x_limit[i]) * ps_size_classes[i].block_bytes;
+    }
+    ps_store_relaxed(&front->x_limit_bytes, (uint32_t)bytes); /* relaxed: a bound */
+}
+
+static void **entries_of(struct ps_front *front, uint32_t class_index) {
+    return &front->x_entries[ps_front_table.places[class_index].first];
+}
+
+static void give(uint32_t class_index, void *const *entries, size_t count) {
+    void *blocks[PS_FRONT_BLOCKS];
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (entries[i] != NULL) {
+            blocks[found++] = entries[i];
+        }
+    }
+    if (found != 0) {
+        ps_store_give(class_index, blocks, found);
+    }
+}
+
+/* ---- a class that no other thread uses, or that is held without sequences ---- */
+
+static void remove_oldest(struct ps_front *front, uint32_t class_index, uint64_t state,
+                          size_t count) {
+    void *taken[PS_FRONT_BLOCKS];
+    void **entries = entries_of(front, class_index);
+    size_t rest = (size_t)(state & PS_FRONT_COUNT) - count;
+    front->moving = class_index + 1;
+    ps_fence_stores();                          /* for the child of a fork, each */
+    for (size_t i = 0; i < count + rest; i++) { /* relaxed, all: a census reads them */
+        void *block = ps_load_relaxed(&entries[i]);
+        if (i < count) {
+            taken[i] = block;
+        } else {
+            ps_store_relaxed(&entries[i - count], block);
+        }
+    }
+    uint64_t left = (state & ~PS_FRONT_HELD) - count;
+    ps_store_relaxed(&front->x_seen[class_index], left);
+    ps_store_release(&front->x_state[class_index], left); /* release: the entries */
+    ps_fence_stores();
+    front->moving = 0;
+    give(class_index, taken, count);
+}
+
+static void return_directly(struct ps_front *front, bool is_all) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        uint64_t state = ps_load_relaxed(&front->x_state[i]);
+        size_t count = is_all ? state & PS_FRONT_COUNT : unused_blocks(front, i, state);
+        lower_limit(front, i, state);
+        ps_store_relaxed(&front->x_seen[i], state);
+        if (count != 0) {
+            remove_oldest(front, i, state, count);
+        }
+    }
+    sum_limits(front);
+}
+
+void ps_front_return_own(struct ps_front *own, bool is_all) { return_directly(own, is_all); }
+
+/* ---- a front of others ---- */
+
+/* True if an earlier return has taken all below the newest entry; relaxed: a hint. */
+static bool is_emptied(struct ps_front *front, uint32_t class_index, uint64_t state) {
+    void **entries = &front->x_entries[ps_front_table.places[class_index].first];
+    for (size_t i = state & PS_FRONT_COUNT; i-- > 1;) {
+        if (ps_load_relaxed(&entries[i - 1]) != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Sets HELD in the classes that have unused blocks. Returns these. */
+static uint64_t hold_unused(struct ps_front *front, bool is_all) {
+    uint64_t classes = 0;
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        uint64_t state = ps_load_relaxed(&front->x_state[i]);
+        size_t count = is_all ? state & PS_FRONT_COUNT : unused_blocks(front, i, state);
+        lower_limit(front, i, state);
+        if (count == 0 || (state & PS_FRONT_HELD) != 0 ||
+            (ps_front_uses_sequences() && is_emptied(front, i, state))) {
+            ps_store_relaxed(&front->x_seen[i], state);
+        } else if (ps_cas_strong_acquire(&front->x_state[i], &state, state | PS_FRONT_HELD)) {
+            classes |= (uint64_t)1 << i; /* acquire: the entries */
+        }
+    }
+    sum_limits(front);
+    return classes;
+}
+
+static bool is_reserved(const void *entry) { return ((uintptr_t)entry & PS_FRONT_RESERVED) != 0; }
+
+static void *with_reserved(const void *entry, uintptr_t reserved) {
+    return (void *)(((uintptr_t)entry & ~PS_FRONT_RESERVED) | reserved);
+}
+
+/* Step 2. False: a sequence was faster. */
+static bool reserve_entries(struct ps_front *front, uint32_t class_index, bool is_all) {
+    void *found[PS_FRONT_BLOCKS];
+    void **entries = entries_of(front, class_index);
+    uint64_t state = ps_load_relaxed(&front->x_state[class_index]); /* relaxed: acquired by HELD */
+    if ((state & PS_FRONT_HELD) == 0) {
+        return false;
+    }
+    uint64_t without = state & ~PS_FRONT_HELD;
+    size_t all = without & PS_FRONT_COUNT;
+    size_t count = is_all ? all : unused_blocks(front, class_index, without);
+    count = ps_min(count, all - 1);
+    for (size_t i = 0; i < count; i++) {
+        found[i] = ps_load_acquire(&entries[i]); /* acquire: what is new comes with its state */
+    }
+    if (ps_load_relaxed(&front->x_state[class_index]) != state) { /* relaxed: ordered by these */
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (found[i] != NULL) { /* relaxed: visible after the delay */
+            ps_store_relaxed(&entries[i], with_reserved(found[i], PS_FRONT_RESERVED));
+        }
+    }
+    ps_store_relaxed(&front->x_seen[class_index], without);
+    return true;
+}
+
+/* Step 3. */
+static void take_reserved(struct ps_front *front, uint32_t class_index) {
+    void *taken[PS_FRONT_BLOCKS];
+    void **entries = entries_of(front, class_index);
+    uint64_t without = ps_load_relaxed(&front->x_seen[class_index]);
+    size_t count = (without & PS_FRONT_COUNT) - 1;
+    front->moving = class_index + 1;
+    ps_fence_stores(); /* for the child of a fork, each */
+    for (size_t i = 0; i < count; i++) {
+        taken[i] = NULL;
+        void *entry = ps_load_relaxed(&entries[i]); /* relaxed: of this thread, or not taken */
+        if (is_reserved(entry)) {
+            taken[i] = with_reserved(entry, 0);
+            ps_store_relaxed(&entries[i], NULL); /* relaxed: ordered by the next */
+        }
+    }
+    uint64_t now = without | PS_FRONT_HELD;
+    /* release: the stores above come before those of a push that follows. */
+    if (!ps_cas_strong_acq_rel(&front->x_state[class_index], &now, without)) {
+        size_t reached = (size_t)(takes_of(now) - takes_of(without)); /* and perhaps one more */
+        count -= ps_min(reached, count);
+    }
+    ps_fence_stores();
+    front->moving = 0;
+    give(class_index, taken, count);
+}
+
+static uint64_t reserve_held(struct ps_front *front, uint64_t classes, bool is_all) {
+    uint64_t reserved = 0;
+    for (; classes != 0; classes &= classes - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(classes);
+        reserved |= (uint64_t)reserve_entries(front, i, is_all) << i;
+    }
+    return reserved;
+}
+
+static void return_held(struct ps_front *front, uint64_t classes, bool is_all) {
+    for (; classes != 0; classes &= classes - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(classes);
+        if (ps_front_uses_sequences()) {
+            take_reserved(front, i);
+        } else {
+            uint64_t state = ps_load_relaxed(&front->x_state[i]); /* relaxed: the thread's own */
+            uint64_t without = state & ~PS_FRONT_HELD;
+            size_t count = is_all ? without & PS_FRONT_COUNT : unused_blocks(front, i, without);
+            remove_oldest(front, i, state, count);
+        }
+    }
+}
+
+static void wait_for_answers(void) {
+    uint64_t since_us = ps_os_now_us();
+    while (ps_os_now_us() - since_us < PS_FRONT_ANSWER_US) { /* ends: time */
+        uint32_t never = 0;
+        ps_os_wait_ms(&never, 0, 1);
+    }
+}
+
+/* Step 2 of all classes that are held. */
+static void reserve_all(bool is_all) {
+    for (size_t id = 0; id < PS_FRONTS; id++) {
+        if (held[id] != 0) {
+            /* relaxed: acquired when they were held. */
+            struct ps_front *front = ps_load_relaxed(&ps_front_table.x_fronts[id]);
+            held[id] = reserve_held(front, held[id], is_all);
+        }
+    }
+}
+
+void ps_front_return_idle(bool is_all, bool is_alone) {
+    if (!begin()) {
+        return;
+    }
+    bool is_any = false;
+    for (size_t id = 0; id < PS_FRONTS; id++) {
+        /* acquire: pairs with publish of front.c. */
+        struct ps_front *front = ps_load_acquire(&ps_front_table.x_fronts[id]);
+        held[id] = 0;
+        if (front != NULL && is_alone) {
+            return_directly(front, is_all);
+        } else if (front != NULL) {
+            held[id] = hold_unused(front, is_all);
+            is_any |= held[id] != 0;
+        }
+    }
+    if (is_any && ps_front_uses_sequences()) {
+        wait_for_answers();
+        reserve_all(is_all);
+        wait_for_answers();
+    }
+    for (size_t id = 0; is_any && id < PS_FRONTS; id++) {
+        if (held[id] != 0) {
+            /* relaxed: acquired above. */
+            return_held(ps_load_relaxed(&ps_front_table.x_fronts[id]), held[id], is_all);
+        }
+    }
+    end();
+}
+
+/* A sequence that has stored its state over HELD may have popped what is reserved. */
+static void cancel_reserved(struct ps_front *front, uint32_t class_index) {
+    void **entries = entries_of(front, class_index);
+    uint64_t state = front->x_state[class_index];
+    for (size_t i = 0; i < (state & PS_FRONT_COUNT); i++) {
+        if (is_reserved(entries[i])) {
+            entries[i] = (state & PS_FRONT_HELD) != 0 ? with_reserved(entries[i], 0) : NULL;
+        }
+    }
+}
+
+/* For a front that no thread here uses: not the calling thread's own. */
+static void release_classes(struct ps_front *front) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        if (ps_load_relaxed(&x_holder) != 0) { /* relaxed: one thread */
+            cancel_reserved(front, i);
+        }
+        uint64_t state = front->x_state[i] & ~PS_FRONT_HELD;
+        state = front->moving == i + 1 ? state & ~PS_FRONT_COUNT : state;
+        front->x_state[i] = &front->x_state[i] != ps_front_held ? state : front->x_state[i];
+    }
+    front->moving = 0;
+}
+
+void ps_front_fork_child(const struct ps_front *own) {
+    /* relaxed: one thread. Its own return of blocks, which a signal handler has interrupted,
+     * continues afterwards: the classes that it holds remain so. */
+    if (ps_load_relaxed(&x_holder) == ps_lock_self()) {
+        return;
+    }
+    for (size_t id = 0; id < PS_FRONTS; id++) {
+        struct ps_front *front = ps_load_relaxed(&ps_front_table.x_fronts[id]);
+        if (front != NULL) {
+            release_classes(front);
+        }
+    }
+    struct ps_front *first = ps_load_relaxed(&ps_front_table.x_own);
+    if (first != NULL && first != own) {
+        release_classes(first);
+    }
+    ps_store_relaxed(&x_holder, 0u);
+}

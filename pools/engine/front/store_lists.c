@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See store_lists.h.
+ */
+#include "pools/engine/front/store_lists.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/front/slab_bits.h"
+#include "pools/engine/front/store.h"
+#include "pools/engine/page/arena.h"
+#include "pools/engine/page/huge.h"
+#include "pools/engine/page/medium.h"
+#include "pools/engine/page/metadata.h"
+#include "pools/engine/page/node.h"
+#include "pools/engine/page/page_cache.h"
+#include "pools/engine/page/retention.h"
+
+#include <string.h>
+
+/* The first window: its blocks are marked, which touches them. */
+#define WINDOW_BYTES_FIRST 4096
+
+static struct ps_store first_stores[PS_CLASS_LIMIT];
+static struct ps_store *x_stores[PS_NODES] = {first_stores}; /* of each node; NULL: none yet */
+struct ps_store_counts ps_store_x_counts[PS_CLASS_LIMIT];
+uint8_t ps_store_x_epoch;
+
+bool ps_store_begin(struct ps_store *store) {
+    if (PS_UNLIKELY(store == NULL)) {
+        return false;
+    }
+    ps_lock_acquire(&store->lock);
+    if (PS_LIKELY(store->lock.depth == 0)) {
+        return true;
+    }
+    ps_lock_release(&store->lock);
+    return false;
+}
+
+void ps_store_end(struct ps_store *store) { ps_lock_release(&store->lock); }
+
+struct ps_store *ps_store_at(uint32_t node, uint32_t class_index) {
+    struct ps_store *stores =
+        ps_load_acquire(&x_stores[node]); /* acquire: pairs with make_stores */
+    return stores != NULL ? &stores[class_index] : NULL;
+}
+
+struct ps_store *ps_store_of(const struct ps_slab *slab) {
+    return ps_store_at(slab->run.node, slab->class_index);
+}
+
+static void set_ranks(struct ps_store *stores) {
+    for (uint32_t i = 0; i < PS_CLASS_LIMIT; i++) {
+        stores[i].lock.rank = PS_RANK_STORE;
+    }
+}
+
+void ps_store_start(void) { set_ranks(first_stores); }
+
+/* Makes those of a node. False when memory is exhausted. */
+static PS_COLD bool make_stores(uint32_t node) {
+    struct ps_store *none = NULL;
+    size_t bytes = ps_round_up(sizeof first_stores, PS_GRANULE_BYTES);
+    struct ps_store *made = ps_metadata_map(bytes);
+    if (made != NULL) {
+        set_ranks(made);
+    }
+    /* release: they are zero. Those of two threads at the same moment: one is lost, untouched. */
+    return made != NULL && (ps_cas_strong_acq_rel(&x_stores[node], &none, made) || none != NULL);
+}
+
+/* ---- lists ---- */
+
+static void unlist(struct ps_store *store, struct ps_slab *slab) {
+    struct ps_run *run = &slab->run;
+    if (slab->place == 0) {
+        return;
+    }
+    if (run->next != NULL) {
+        run->next->prev = run->prev;
+    }
+    if (run->prev != NULL) {
+        run->prev->next = run->next;
+    } else {
+        store->lists[slab->place - 1] = run->next;
+        if (run->next == NULL) {
+            store->nonempty &= ~(1u << (slab->place - 1));
+        }
+    }
+    slab->place = 0;
+}
+
+static void enlist(struct ps_store *store, struct ps_slab *slab, size_t place) {
+    struct ps_run *head = store->lists[place];
+    slab->run.prev = NULL;
+    slab->run.next = head;
+    if (head != NULL) {
+        head->prev = &slab->run;
+    }
+    store->lists[place] = &slab->run;
+    store->nonempty |= 1u << place;
+    slab->place = (uint8_t)(place + 1);
+}
+
+/* The list of a slab with free blocks; the last list has those without used ones, and few others.
+ */
+static size_t place_of(const struct ps_slab *slab) {
+    return ((size_t)slab->x_free_count * PS_STORE_PLACES - 1) /
+           ps_class_capacity(slab->class_index);
+}
+
+void ps_store_count_drained(struct ps_store *store, uint32_t change) {
+    ps_store_relaxed(&store->drained, store->drained + change); /* relaxed: others read a hint */
+}
+
+void ps_store_relist(struct ps_store *store, struct ps_slab *slab) {
+    slab->epoch = ps_load_relaxed(&ps_store_x_epoch); /* relaxed: a time */
+    if (slab->x_free_count == 0) {
+        unlist(store, slab);
+    } else if (slab->place != place_of(slab) + 1) {
+        unlist(store, slab);
+        enlist(store, slab, place_of(slab));
+    }
+}
+
+/* ---- slabs ---- */
+
+static void mark_inside(const struct ps_slab *slab, uint8_t kind) {
+    for (uint32_t i = 1; i < slab->run.granules; i++) {
+        struct ps_run *run = &ps_page_map_slot(slab->run.base + i * PS_GRANULE_BYTES)->run;
+        /* relaxed, both: a block's pointer brings them along; free() only classifies by them. */
+        ps_store_relaxed(&run->back, (uint16_t)(kind == PS_RUN_INSIDE ? i : 0));
+        ps_store_relaxed(&run->kind, kind);
+    }
+}
+
+static void count_slabs(uint32_t class_index, uint64_t change) {
+    /* relaxed: a count; nodes have locks of their own. */
+    ps_add_relaxed(&ps_store_x_counts[class_index].x_slabs, change);
+}
+
+static struct ps_run *take_run(uint32_t class_index) {
+    const struct ps_size_class *class = &ps_size_classes[class_index];
+    /* relaxed: a hint. */
+    uint64_t slabs = ps_load_relaxed(&ps_store_x_counts[class_index].x_slabs);
+    if (slabs == 0) { /* of most classes a process uses a few blocks */
+        return ps_page_cache_take_clean(class->granules);
+    }
+    size_t bytes = (size_t)slabs * class->granules << PS_GRANULE_SHIFT;
+    return ps_huge_is_dense_class(class->block_bytes, bytes)
+               ? ps_page_cache_take_dense(class->granules)
+               : ps_page_cache_take(class->granules, 1);
+}
+
+static void give_run(struct ps_slab *slab) {
+    if (PS_UNLIKELY(slab->lent_at != 0)) {
+        ps_medium_take_back(&slab->run, slab->lent_at);
+    } else {
+        ps_page_cache_give(&slab->run);
+    }
+}
+
+/* lent_at: of a run of ps_medium_lend; else 0. */
+static bool add_slab(struct ps_run *run, uint32_t class_index, size_t lent_at) {
+    const struct ps_size_class *class = &ps_size_classes[class_index];
+    struct ps_slab *slab = ps_slab_of_run(run);
+    slab->class_index = (uint8_t)class_index;
+    slab->lent_at = (uint32_t)lent_at;
+    bool has_store = ps_store_of(slab) != NULL || make_stores(run->node);
+    slab->bits = has_store ? ps_slab_take_bits(slab) : NULL;
+    if (slab->bits == NULL) {
+        give_run(slab);
+        return false;
+    }
+    slab->place = 0;
+    slab->fresh = class->first;
+    slab->window_blocks = (uint16_t)ps_max(WINDOW_BYTES_FIRST / class->block_bytes, 1);
+    slab->purged_pages = 0;
+    slab->is_zero = !run->is_dirty;
+    memset(slab->bits, 0, (size_t)(class->limit + 63) / 64 * sizeof *slab->bits);
+    ps_slab_set_free_count(slab, 0);
+    ps_slab_add_range(slab, class->first, ps_class_capacity(class_index));
+    mark_inside(slab, PS_RUN_INSIDE);
+    struct ps_store *store = ps_store_of(slab);
+    if (!ps_store_begin(store)) {
+        return false;
+    }
+    /* release: pairs with walks over all slots, which find a slab without having a block of it. */
+    ps_store_release(&run->kind, (uint8_t)PS_RUN_SLAB);
+    count_slabs(class_index, 1);
+    ps_store_count_drained(store, 1);
+    ps_store_relist(store, slab);
+    ps_store_end(store);
+    return true;
+}
+
+bool ps_store_grow(uint32_t class_index) {
+    struct ps_run *run = take_run(class_index);
+    return run != NULL && add_slab(run, class_index, 0);
+}
+
+PS_COLD bool ps_store_grow_lent(uint32_t class_index) {
+    size_t at;
+    struct ps_run *run = ps_medium_lend(ps_size_classes[class_index].granules, &at);
+    return run != NULL && add_slab(run, class_index, at);
+}
+
+void ps_store_destroy(struct ps_slab *slab) {
+    struct ps_run *run = &slab->run;
+    mark_inside(slab, PS_RUN_NONE);
+    ps_page_map_set_tag(run->base, 0);
+    ps_slab_give_bits(slab);
+    ps_store_relaxed(&slab->x_owner, (uintptr_t)0); /* relaxed: as the kind */
+    give_run(slab);
+}
+
+bool ps_store_retire(struct ps_store *store, struct ps_slab *slab, bool is_all) {
+    bool is_last = store->nonempty == 1u << (slab->place - 1) && slab->run.next == NULL &&
+                   slab->run.prev == NULL;
+    if (is_last && !is_all) {
+        return false;
+    }
+    unlist(store, slab);
+    /* relaxed: a free of it is misuse. Under the lock: see rebuild. */
+    ps_store_relaxed(&slab->run.kind, (uint8_t)PS_RUN_BUSY);
+    ps_store_count_drained(store, (uint32_t)-1);
+    count_slabs(slab->class_index, (uint64_t)-1);
+    return true;
+}
+
+bool ps_store_has_gained(struct ps_store *store, struct ps_slab *slab) {
+    ps_store_relist(store, slab);
+    if (ps_slab_is_drained(slab)) {
+        ps_store_count_drained(store, 1);
+        return ps_store_retire(store, slab, !ps_retention_is_usual());
+    }
+    return false;
+}
+
+/* ---- forks ---- */
+
+typedef bool held_stores[PS_NODES][PS_CLASS_LIMIT];
+
+static void rebuild(struct ps_slot *slot, held_stores held) {
+    struct ps_slab *slab = (struct ps_slab *)slot;
+    if (slot->run.kind != PS_RUN_SLAB || !held[slab->run.node][slab->class_index]) {
+        return;
+    }
+    size_t count = 0;
+    for (size_t w = 0; w < (size_t)(ps_slab_class(slab)->limit + 63) / 64; w++) {
+        count += (size_t)__builtin_popcountll(slab->bits[w]);
+    }
+    ps_slab_set_free_count(slab, count);
+    slab->place = 0;
+    ps_store_relist(ps_store_of(slab), slab);
+    ps_store_count_drained(ps_store_of(slab), ps_slab_is_drained(slab));
+}
+
+/* By granules: the lengths of runs may be half written. */
+static void rebuild_all(held_stores held) {
+    for (size_t i = 0; i < ps_page_arena_count(); i++) {
+        const struct ps_page_arena *arena = ps_page_arena_at(i);
+        for (size_t k = 0; k < arena->granules; k++) {
+            rebuild(ps_page_map_slot(arena->base + (k << PS_GRANULE_SHIFT)), held);
+        }
+    }
+}
+
+void ps_store_fork_child(void) {
+    held_stores held = {0};
+    bool is_any = false;
+    for (uint32_t node = 0; node <= ps_node_last(); node++) {
+        for (uint32_t i = 0; i < ps_size_class_count; i++) {
+            struct ps_store *store = ps_store_at(node, i);
+            if (store == NULL) {
+                break;
+            }
+            held[node][i] = ps_lock_is_left_behind(&store->lock);
+            (void)ps_lock_fork_child(&store->lock);
+            if (held[node][i]) {
+                memset(store->lists, 0, sizeof store->lists);
+                store->nonempty = 0;
+                store->drained = 0;
+                is_any = true;
+            }
+        }
+    }
+    ps_slab_bits_fork_child();
+    if (is_any) {
+        rebuild_all(held);
+    }
+}

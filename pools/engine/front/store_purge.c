@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See store.h: returns the pages of part-filled slabs in which no block is used. Four epochs are a
+ * purge delay; a slab is idle after five, since the first and the last may be parts. Each epoch
+ * begins a pass over the slots of all granules.
+ *
+ * While the system drops the pages, their blocks count as used: the purge needs no lock then, and
+ * no state of its own. In the child of a fork the blocks of one slab may remain used.
+ */
+#include "pools/engine/front/store.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/front/slab_bits.h"
+#include "pools/engine/front/store_lists.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/arena.h"
+#include "pools/engine/page/huge.h"
+#include "pools/engine/page/page_cache.h"
+#include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
+
+#define EPOCHS_OF_DELAY 4
+#define EPOCH_MS_LEAST 25
+#define SLOTS_PER_US 64
+#define SLAB_US 1
+#define KIB_PER_US 16
+
+/* ---- pages of a slab ---- */
+
+/* The last block that lies in a page or reaches into it. */
+static size_t last_in_page(const struct ps_size_class *class, size_t page) {
+    size_t last = ((page + 1) * ps_os_page_bytes() - 1) / class->block_bytes;
+    return ps_min(last, class->limit - 1u);
+}
+
+/* The pages of a slab in which no block is used, without those that hold no memory. */
+static uint16_t unused_pages(const struct ps_slab *slab) {
+    const struct ps_size_class *class = ps_slab_class(slab);
+    size_t page_bytes = ps_os_page_bytes();
+    size_t touched = slab->is_zero ? slab->fresh * (size_t) class->block_bytes : PS_GRANULE_BYTES;
+    uint16_t found = 0;
+    for (size_t page = 0; page * page_bytes < touched; page++) {
+        size_t first = ps_max(page * page_bytes / class->block_bytes, class->first);
+        size_t last = last_in_page(class, page);
+        if (first <= last &&
+            ps_slab_run_length(slab, first, last + 1 - first) == last + 1 - first) {
+            found |= (uint16_t)(1u << page);
+        }
+    }
+    return found & (uint16_t)~slab->purged_pages;
+}
+
+/* Calls add_range or remove_range for the blocks that lie in or reach into some pages, which are
+ * all free or all taken. */
+static void for_blocks(struct ps_slab *slab, uint16_t pages,
+                       void (*change)(struct ps_slab *slab, size_t first, size_t count)) {
+    const struct ps_size_class *class = ps_slab_class(slab);
+    size_t behind = class->first; /* block: neighbours may share one */
+    for (uint32_t left = pages; left != 0; left &= left - 1) {
+        size_t page = (size_t)__builtin_ctz(left);
+        size_t first = ps_max(page * ps_os_page_bytes() / class->block_bytes, behind);
+        size_t last = last_in_page(class, page);
+        if (first <= last) {
+            change(slab, first, last + 1 - first);
+            behind = last + 1;
+        }
+    }
+}
+
+/* The blocks that follow the fresh ones' beginning are all free, or none of them is fresh. */
+static void reserve_range(struct ps_slab *slab, size_t first, size_t count) {
+    ps_slab_remove_range(slab, first, count);
+    ps_slab_raise_fresh(slab, first + count);
+}
+
+uint16_t ps_store_reserve_pages(struct ps_slab *slab, uint8_t age) {
+    uint32_t class_index = slab->class_index; /* of a slab that may just be ending */
+    if (class_index >= ps_size_class_count || ps_size_classes[class_index].granules != 1) {
+        return 0;
+    }
+    struct ps_store *store = ps_store_at(slab->run.node, class_index);
+    if (!ps_store_begin(store)) {
+        return 0;
+    }
+    uint16_t pages = 0;
+    /* On a list: so it is a slab of this store. relaxed, both: written under the lock. */
+    bool is_here = ps_load_relaxed(&slab->run.kind) == PS_RUN_SLAB &&
+                   slab->class_index == class_index && slab->place != 0;
+    if (is_here && (uint8_t)(ps_load_relaxed(&ps_store_x_epoch) - slab->epoch) >= age) {
+        pages = unused_pages(slab);
+        if (__builtin_popcount(pages) >= PS_STORE_LEAST_PAGES) {
+            ps_store_count_drained(store, -(uint32_t)ps_slab_is_drained(slab));
+            for_blocks(slab, pages, reserve_range);
+            ps_store_relist(store, slab);
+        } else {
+            pages = 0;
+        }
+    }
+    ps_store_end(store);
+    return pages;
+}
+
+void ps_store_return_pages(struct ps_slab *slab, uint16_t pages, bool is_purged) {
+    struct ps_store *store = ps_store_of(slab);
+    if (!ps_store_begin(store)) {
+        return;
+    }
+    for_blocks(slab, pages, ps_slab_add_range);
+    slab->purged_pages |= is_purged ? pages : 0;
+    bool is_gone = ps_store_has_gained(store, slab);
+    ps_store_end(store);
+    if (is_gone) {
+        ps_store_destroy(slab);
+    }
+}
+
+/* ---- passes ---- */
+
+static uint32_t x_holder; /* lock id of the thread that purges; 0: none */
+
+/* Variables of that thread. */
+static uint64_t epoch_ends_ms;
+static size_t next_arena, next_granule; /* of the pass */
+static bool is_passing;
+static bool was_asked;        /* this pass is for a trim */
+static bool is_apart;         /* purged huge pages remain split: huge.h */
+static uintptr_t last_broken; /* number of the huge page that was split last */
+
+static bool begin(void) {
+    uint32_t none = 0;
+    return ps_cas_strong_acquire(&x_holder, &none, ps_lock_self()); /* acquire: pairs with end */
+}
+
+static void end(void) { ps_store_release(&x_holder, 0u); } /* release: the variables */
+
+static bool is_possible(void) {
+    size_t page_bytes = ps_os_page_bytes();
+    return page_bytes * 2 <= PS_GRANULE_BYTES && PS_GRANULE_BYTES <= page_bytes * 16;
+}
+
+static void begin_pass(void) {
+    struct ps_page_counts counts;
+    ps_page_cache_count(&counts);
+    is_apart = ps_huge_keeps_holes(counts.arena_granules);
+    next_arena = 0;
+    next_granule = 0;
+    is_passing = true;
+}
+
+static void begin_epoch(uint64_t now_ms) {
+    uint64_t epoch_ms = ps_retention_delay_ms() / EPOCHS_OF_DELAY;
+    epoch_ends_ms = now_ms + ps_max(epoch_ms, EPOCH_MS_LEAST);
+    ps_store_relaxed(&ps_store_x_epoch, (uint8_t)(ps_store_x_epoch + 1)); /* relaxed: a time */
+    begin_pass();
+}
+
+/* Drops some pages of a slab. Returns the bytes; *is_all: nothing was refused. */
+static uint64_t drop(const struct ps_slab *slab, uint16_t pages, bool *is_all) {
+    size_t page_bytes = ps_os_page_bytes();
+    uint64_t bytes = 0;
+    *is_all = true;
+    for (uint32_t left = pages; left != 0;) {
+        size_t first = (size_t)__builtin_ctz(left);
+        size_t count = (size_t)__builtin_ctz(~(left >> first));
+        if (ps_os_purge(slab->run.base + first * page_bytes, count * page_bytes)) {
+            bytes += count * page_bytes;
+        } else {
+            *is_all = false;
+        }
+        left &= ~((((uint32_t)1 << count) - 1) << first);
+    }
+    return bytes;
+}
+
+/* Purges a slab, which may have ended. Returns the cost in us. */
+static int64_t purge_slab(struct ps_slab *slab, uint8_t age, uint64_t *bytes) {
+    uint16_t pages = ps_store_reserve_pages(slab, age);
+    if (pages == 0) {
+        return SLAB_US;
+    }
+    bool is_huge = ps_huge_is_wanted(slab->run.is_huge);
+    if (is_huge && !is_apart) {
+        ps_store_return_pages(slab, pages, false);
+        return SLAB_US;
+    }
+    char *base = slab->run.base;
+    bool is_all;
+    uint64_t dropped = drop(slab, pages, &is_all);
+    ps_store_return_pages(slab, pages, is_all);
+    *bytes += dropped;
+    int64_t us = SLAB_US + (int64_t)(dropped / 1024 / KIB_PER_US);
+    if (is_huge && dropped != 0 && (uintptr_t)base / PS_HUGE_PAGE_BYTES != last_broken) {
+        ps_huge_keep_holes(base, 1);
+        last_broken = (uintptr_t)base / PS_HUGE_PAGE_BYTES;
+        us += PS_PURGE_BREAK_US;
+    }
+    ps_purge_count(dropped);
+    return us;
+}
+
+/* The slot of the next granule of the pass; NULL: it is over. */
+static struct ps_slot *next_slot(void) {
+    while (next_arena < ps_page_arena_count()) {
+        const struct ps_page_arena *arena = ps_page_arena_at(next_arena);
+        if (next_granule < ps_load_relaxed(&arena->granules)) { /* relaxed: it grows */
+            return ps_page_map_slot(arena->base + (next_granule++ << PS_GRANULE_SHIFT));
+        }
+        next_arena++;
+        next_granule = 0;
+    }
+    is_passing = false;
+    return NULL;
+}
+
+/* A step of the pass. */
+static void step(uint8_t age, int64_t most_us, uint64_t *bytes) {
+    int64_t us = 0;
+    for (size_t slots = 1; us < most_us; slots++) {
+        struct ps_slot *slot = next_slot();
+        if (slot == NULL) {
+            return;
+        }
+        us += slots % SLOTS_PER_US == 0;
+        /* acquire: pairs with ps_store_grow. */
+        if (ps_load_acquire(&slot->run.kind) == PS_RUN_SLAB) {
+            us += purge_slab((struct ps_slab *)slot, age, bytes);
+        }
+    }
+}
+
+bool ps_store_purge_tick(uint64_t now_ms, bool is_asked, uint64_t *bytes) {
+    if (!is_possible() || !begin()) {
+        return false;
+    }
+    if (now_ms >= epoch_ends_ms) {
+        begin_epoch(now_ms);
+    } else if (is_asked && !was_asked) {
+        begin_pass();
+    }
+    if (is_passing) {
+        bool has_delay = !is_asked && ps_retention_delay_ms() != 0;
+        step(has_delay ? EPOCHS_OF_DELAY + 1 : 0, PS_PURGE_STEP_US, bytes);
+    }
+    was_asked = is_asked && is_passing;
+    bool has_more = is_passing;
+    end();
+    return has_more;
+}
+
+uint64_t ps_store_purge_all(void) {
+    uint64_t bytes = 0;
+    if (is_possible() && begin()) {
+        begin_pass();
+        while (is_passing) { /* ends: at the last granule */
+            step(0, PS_PURGE_STEP_US, &bytes);
+        }
+        end();
+    }
+    return bytes;
+}
+
+void ps_store_purge_fork_child(void) {
+    /* relaxed: one thread. A step of its own continues after the signal handler. */
+    if (ps_load_relaxed(&x_holder) != ps_lock_self()) {
+        is_passing = false;
+        ps_store_relaxed(&x_holder, 0u);
+    }
+}

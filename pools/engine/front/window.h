@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Windows: for each class a range of adjacent blocks, from which one thread allocates in order of
+ * addresses when its front has none. A window has a few pages at most, since its blocks are marked
+ * (ps_link_mark): a free of one that was never allocated is found.
+ *
+ * A thread has a record of windows from its first refill by a range until it ends. Records are
+ * metadata: they are never unmapped, and any thread may read them. At its end the thread returns
+ * the rest of each range to the store; so does the child of a fork for threads that do not exist
+ * there.
+ *
+ * A window is one word, so that it is right at each instant: the address of the next block in the
+ * upper 48 bits, and the number of blocks in the lower 16.
+ */
+#ifndef PS_FRONT_WINDOW_H
+#define PS_FRONT_WINDOW_H
+
+#include "pools/engine/front/store.h"
+
+struct ps_windows {
+    struct ps_windows *next_made; /* all records; constant */
+    struct ps_windows *next_free; /* of those without a thread */
+    uint32_t x_owner;             /* lock id of the thread that has it; 0: none */
+    ps_range x_ranges[PS_CLASS_LIMIT];
+};
+
+#define PS_RANGE_COUNT_BITS 16
+
+static inline ps_range ps_range_of(const char *lowest, size_t count) {
+    return (uint64_t)(uintptr_t)lowest << PS_RANGE_COUNT_BITS | count;
+}
+PS_INLINE char *ps_range_lowest(ps_range range) { return (char *)(range >> PS_RANGE_COUNT_BITS); }
+PS_INLINE size_t ps_range_count(ps_range range) { return (uint16_t)range; }
+PS_INLINE ps_range ps_range_without_lowest(ps_range range, size_t block_bytes) {
+    return range + ((uint64_t)block_bytes << PS_RANGE_COUNT_BITS) - 1;
+}
+
+/* All records that were made, newest first. Read from outside the process, too. */
+extern PS_HIDDEN struct ps_windows *ps_windows_x_made;
+
+/* A record for the calling thread, whose windows are empty; NULL when memory is exhausted. */
+struct ps_windows *ps_windows_acquire(void);
+
+/* Returns what is left in the windows. */
+void ps_windows_empty(struct ps_windows *windows);
+
+/* The same, and returns the record. */
+void ps_windows_release(struct ps_windows *windows);
+
+/* Blocks of a class in the windows of all threads: a snapshot. */
+size_t ps_windows_blocks(uint32_t class_index);
+
+/* In the child of a fork, on its only thread: releases the records of all others. */
+void ps_windows_fork_child(void);
+
+#endif

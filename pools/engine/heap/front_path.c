@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Slow paths of front_path.h. No locks of its own.
+ */
+#include "pools/engine/heap/front_path.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/exhausted.h"
+#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/limit.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/page/retention.h"
+
+uint16_t ps_front_x_rounding[PS_CLASS_LIMIT];
+
+/* ---- alloc ---- */
+
+static void note_request(size_t class_index, size_t bytes) {
+    size_t block_bytes = ps_size_classes[class_index].block_bytes;
+    int64_t share = (int64_t)((block_bytes - ps_min(bytes, block_bytes)) * 65535 / block_bytes);
+    /* relaxed, both: a mean of the last ones, of which some may be lost. */
+    int64_t mean = ps_load_relaxed(&ps_front_x_rounding[class_index]);
+    mean = mean != 0 ? mean : share;
+    ps_store_relaxed(&ps_front_x_rounding[class_index], (uint16_t)(mean + (share - mean) / 8));
+}
+
+uint64_t ps_front_rounding(uint32_t class_index) {
+    return ps_load_relaxed(&ps_front_x_rounding[class_index]); /* relaxed: as above */
+}
+
+/* A place for a range; NULL: the thread may have no window. */
+static ps_range *window_of(size_t class_index) {
+    struct ps_front_words *words = &ps_front_thread;
+    if (words->windows == &ps_windows_none && ps_front_end_is_noted()) {
+        struct ps_windows *windows = ps_windows_acquire();
+        words->windows = windows != NULL ? windows : &ps_windows_none;
+    }
+    return words->windows != &ps_windows_none ? &words->windows->x_ranges[class_index] : NULL;
+}
+
+/* Puts a block that the store has handed out into the front, or back. */
+static void put(size_t class_index, void *block) {
+    ps_link_store(block, ps_link_mark(block));
+    if (PS_UNLIKELY(!ps_front_push(ps_front_thread.own, class_index, block))) {
+        ps_store_give((uint32_t)class_index, &block, 1);
+    }
+}
+
+/* From the store; NULL: it has none. */
+static void *take(size_t class_index, bool is_any_node) {
+    void *blocks[PS_STORE_BATCH];
+    ps_range *window = window_of(class_index);
+    ps_range range = 0;
+    size_t most = ps_front_thread.end == PS_FRONT_END_OVER ? 1 : ps_front_batch(class_index);
+    size_t count = ps_store_take((uint32_t)class_index, blocks, most,
+                                 window != NULL ? &range : NULL, is_any_node);
+    if (range != 0) {
+        size_t block_bytes = ps_size_classes[class_index].block_bytes;
+        char *lowest = ps_range_lowest(range);
+        for (size_t i = 1; i < ps_range_count(range); i++) { /* a free of one is a misuse */
+            ps_link_store(lowest + i * block_bytes, ps_link_mark(lowest + i * block_bytes));
+        }
+        ps_link_clear(lowest);
+        /* relaxed: as in ps_front_alloc_fresh. */
+        ps_store_relaxed(window, ps_range_without_lowest(range, block_bytes));
+        return lowest;
+    }
+    if (count == 0) {
+        return NULL;
+    }
+    while (count > 1) { /* the lowest leaves first */
+        put(class_index, blocks[--count]);
+    }
+    ps_link_clear(blocks[0]);
+    ps_add_relaxed(&ps_store_x_counts[class_index].x_singles, (uint64_t)1); /* relaxed: a count */
+    return blocks[0];
+}
+
+static void *grow_and_take(size_t class_index) {
+    size_t bytes = (size_t)ps_size_classes[class_index].granules << PS_GRANULE_SHIFT;
+    if (ps_limit_is_on()) {
+        ps_limit_make_room(bytes);
+    }
+    return ps_store_grow((uint32_t)class_index) ? take(class_index, false) : NULL;
+}
+
+/* The same, if the class need not be the one that has no blocks. */
+static PS_COLD void *take_present(uint32_t class_index) {
+    void *block = ps_front_pop(ps_front_thread.own, class_index);
+    if (block != NULL) {
+        return ps_front_unmark(block);
+    }
+    bool has_window = ps_range_count(ps_front_thread.windows->x_ranges[class_index]) != 0;
+    return has_window ? ps_front_alloc_fresh(class_index, 0) : take(class_index, true);
+}
+
+/* When the system refuses memory: what is cached, then blocks of longer classes, then a medium
+ * block. */
+static PS_COLD void *take_last(size_t class_index, size_t bytes) {
+    ps_front_close_streak();
+    ps_mode.hook.reclaim();
+    void *block = grow_and_take(class_index);
+    if (block == NULL) {
+        block = take(class_index, true);
+    }
+    if (block == NULL && ps_store_grow_lent((uint32_t)class_index)) {
+        block = take(class_index, true);
+    }
+    size_t align = ps_exhausted_align((uint32_t)class_index, bytes);
+    for (uint32_t i = (uint32_t)class_index; block == NULL && i != PS_CLASS_NONE;
+         i = ps_exhausted_next(i, align)) {
+        block = take_present(i);
+    }
+    return ps_exhausted_note(block != NULL ? block : ps_exhausted_take_medium(bytes, align));
+}
+
+PS_NOINLINE void *ps_front_refill(size_t class_index, size_t bytes) {
+    note_request(class_index, bytes);
+    ps_front_tick();
+    ps_front_reset(ps_front_thread.own, class_index);
+    (void)ps_front_raise(ps_front_thread.own, class_index);
+    void *block = take(class_index, !ps_retention_is_usual());
+    block = PS_LIKELY(block != NULL) ? block : grow_and_take(class_index);
+    return PS_LIKELY(block != NULL) ? block : take_last(class_index, bytes);
+}
+
+PS_NOINLINE void *ps_front_alloc_locked(size_t class_index, size_t bytes) {
+    void *block = ps_front_pop_locked(class_index);
+    return block != NULL ? ps_front_unmark(block) : ps_front_alloc_fresh(class_index, bytes);
+}
+
+PS_NOINLINE void *ps_front_alloc_slow(size_t bytes) {
+    if (PS_UNLIKELY(!ps_front_may_serve())) {
+        return ps_owned_alloc(bytes);
+    }
+    if (PS_UNLIKELY(bytes > ps_size_class_max_bytes)) {
+        return ps_owned_alloc(bytes);
+    }
+    ps_front_thread.left_bytes -= (int64_t)bytes;
+    if (PS_UNLIKELY(ps_front_thread.left_bytes < 0)) {
+        return ps_front_event(bytes);
+    }
+    return ps_front_alloc_class(ps_size_class_by_8[(bytes + 7) >> 3], bytes);
+}
+
+static void *serve_event(size_t class_index, size_t bytes) {
+    bool is_due = ps_front_count_bytes();
+    ps_front_tick_now();
+    void *block = ps_front_alloc_class(class_index, bytes);
+    if (PS_LIKELY(!is_due || block == NULL)) {
+        return block;
+    }
+    void *sampled = ps_mode.hook.sample(&ps_front_thread.sampler, (uint32_t)class_index, bytes,
+                                        ps_slab_of(block));
+    if (sampled == NULL) {
+        return block;
+    }
+    ps_add_relaxed(&ps_store_x_counts[class_index].x_singles, (uint64_t)-1); /* it was no take */
+    ps_heap_free(block);
+    return sampled;
+}
+
+PS_NOINLINE void *ps_front_event(size_t bytes) {
+    return serve_event(ps_size_class_of(bytes), bytes);
+}
+
+void *ps_front_alloc_aligned(size_t bytes, size_t align) {
+    uint32_t class_index = ps_size_class_of_aligned(ps_max(bytes, 1), align);
+    if (class_index == PS_CLASS_NONE) {
+        return NULL;
+    }
+    bytes = ps_size_classes[class_index].block_bytes; /* see ps_exhausted_align */
+    ps_front_thread.left_bytes -= (int64_t)bytes;
+    return PS_LIKELY(ps_front_thread.left_bytes >= 0) ? ps_front_alloc_class(class_index, bytes)
+                                                      : serve_event(class_index, bytes);
+}
+
+/* ---- free ---- */
+
+static void free_full(size_t class_index, void *block) {
+    struct ps_front *own = ps_front_thread.own;
+    if (ps_front_raise(own, class_index) && ps_front_push(own, class_index, block)) {
+        return;
+    }
+    void *taken[PS_STORE_BATCH + 1];
+    size_t count = 0;
+    while (count < ps_front_batch(class_index)) {
+        void *newest = ps_front_pop(own, class_index);
+        if (newest == NULL) {
+            break;
+        }
+        taken[count++] = newest;
+    }
+    /* Takes that are none. relaxed: a count. */
+    ps_add_relaxed(&ps_store_x_counts[class_index].x_singles, -(uint64_t)count);
+    if (!ps_front_open_streak(class_index, block, taken, count) &&
+        (count == 0 || !ps_front_push(own, class_index, block))) {
+        taken[count++] = block;
+    }
+    if (count != 0) {
+        ps_store_give((uint32_t)class_index, taken, count);
+    }
+}
+
+PS_NOINLINE void ps_front_free_full(size_t class_index, void *block) {
+    if (PS_UNLIKELY(ps_front_thread.own == &ps_front_none) && !ps_front_begin_to_free()) {
+        ps_store_give((uint32_t)class_index, &block, 1);
+        return;
+    }
+    ps_front_tick();
+    free_full(class_index, block);
+}
+
+PS_NOINLINE void ps_front_free_locked(size_t class_index, void *block) {
+    if (!ps_front_push_locked(class_index, block)) {
+        ps_front_free_full(class_index, block);
+    }
+}
+
+/* A block of a slab of several granules, or whose tag was lost or never was. */
+static void free_untagged(struct ps_slab *slab, void *block) {
+    if (PS_UNLIKELY(!ps_slab_has_block(slab, block))) {
+        ps_slab_misuse(slab, block, PS_MISUSE_FREE);
+    }
+    ps_store_retag(slab);
+    ps_front_free_class(&ps_front_table, slab->class_index, block);
+}
+
+PS_NOINLINE void ps_front_free_other(void *block) {
+    struct ps_slab *slab = ps_front_is_on ? ps_slab_holding(ps_page_map_slot(block), block) : NULL;
+    if (PS_UNLIKELY(slab != NULL)) {
+        free_untagged(slab, block);
+    } else {
+        ps_owned_free(block);
+    }
+}
+
+PS_COLD void ps_front_free_misused(const void *block) {
+    ps_slab_misuse(ps_slab_of(block), block, PS_MISUSE_FREE);
+}
+
+PS_COLD void *ps_front_overwritten(const void *block) { ps_slab_overwritten(block); }
+
+/* ---- realloc ---- */
+
+size_t ps_front_usable(const void *block, enum ps_misuse_call call) {
+    struct ps_slab *slab = ps_front_is_on ? ps_slab_holding(ps_page_map_slot(block), block) : NULL;
+    if (slab == NULL) {
+        return 0;
+    }
+    if (PS_UNLIKELY(!ps_slab_has_block(slab, block) || ps_link_is_marked(block) ||
+                    ps_slab_is_free(slab, block))) {
+        ps_slab_misuse(slab, block, call);
+    }
+    return ps_slab_class(slab)->block_bytes;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The state of a thread for small blocks, besides fronts: its words, windows and a free streak; and
+ * its beginning and end. heap/front_path.h is the path of a call.
+ *
+ * The words of a thread are in its own memory, and no other thread reads them. A thread that ends
+ * without its destructors leaves a window and a streak behind. One that has run its destructors
+ * uses the store directly, and gets neither again.
+ *
+ * Callers: front_path.c, maintenance.c, start.c, thread.c, shim/threads.c. The calling thread only,
+ * except as noted. Locks: users_lock, while a thread begins and while the only one empties fronts.
+ */
+#ifndef PS_HEAP_FRONT_THREAD_H
+#define PS_HEAP_FRONT_THREAD_H
+
+#include "pools/engine/base/config.h"
+#include "pools/engine/front/front.h"
+#include "pools/engine/front/window.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Counts bytes for samples: see the hook count_bytes of mode.h. */
+struct ps_sampler {
+    int64_t left_bytes;    /* of requests, until the next sample */
+    uint64_t random;       /* state of the generator; 0: it is to begin */
+    size_t interval_bytes; /* mean of the draws */
+    uint32_t epoch;        /* of profile/demand.h; 0: nothing was drawn */
+};
+
+/* Initial-exec TLS. The offsets: before relocation these are words of the thread control block
+ * (heap/detached.h). streak_next is then an address that is no block, and fast_limit is 0. */
+struct ps_front_words {
+    char *streak_next;          /*  0 address that continues the streak */
+    ptrdiff_t streak_step;      /*  8 + or - the size of a block; 0: none open */
+    char *streak_first;         /* 16 the block that opened it */
+    size_t fast_limit;          /* 24 requests below it may take the fast path; 0: none */
+    struct ps_front *own;       /* 32 a front that no other thread uses; the first thread's */
+    int64_t left_bytes;         /* 40 of requests, until ps_front_event */
+    struct ps_windows *windows; /* 48 &ps_windows_none: it has no record yet */
+    uint32_t end;               /* 56 enum ps_front_end */
+    uint32_t calls;             /* 60 of slow paths */
+    struct ps_sampler sampler;  /* 64 */
+    uint32_t armed_bytes;       /* 96 left_bytes began at this */
+    uint32_t surplus_countdown; /* 100 readings of the clock until the bound is checked */
+    uint64_t next_scan_ms;      /* 104 of periodic work: maintenance.c */
+};
+
+/* State of the notice of the thread's end. */
+enum ps_front_end {
+    PS_FRONT_END_UNKNOWN = 0,
+    PS_FRONT_END_ASKED, /* libc is being told */
+    PS_FRONT_END_NOTED, /* the thread may have windows and streaks */
+    PS_FRONT_END_OVER,  /* its destructors have run */
+};
+
+extern PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_front_words, ps_front_thread);
+extern PS_HIDDEN struct ps_windows ps_windows_none;
+
+/* True if threads take this path: constant after the start. */
+extern PS_HIDDEN bool ps_front_is_on;
+
+/* Called once, with the engine, after its mode has been chosen. */
+void ps_front_engine_start(const struct ps_config *config);
+
+/* True if the calling thread's small blocks are in slabs. Starts the engine, which decides that. */
+bool ps_front_may_serve(void);
+
+/* Called by a free where the thread has no front yet. False: it does not get one. */
+bool ps_front_begin_to_free(void);
+
+/* True if the thread may have windows and streaks: its destructors will run, and have not. */
+bool ps_front_end_is_noted(void);
+
+/* The first thread's own front becomes that of an id: it is about to create another thread. No
+ * effect on others. */
+void ps_front_share_own(void);
+
+/* The destructors of the calling thread run. */
+void ps_front_thread_ended(void);
+
+/* Counts the requests since the last call, and begins again. Returns whether a sample is due. */
+bool ps_front_count_bytes(void);
+
+/* ---- free streaks ---- */
+
+/* Opens a streak with the newest freed block, if it and those before it, the latest first, are
+ * adjacent. False: they are not. */
+bool ps_front_open_streak(size_t class_index, char *newest, void *const *before, size_t count);
+
+/* Returns the blocks of the streak, if one is open. */
+void ps_front_close_streak(void);
+
+/* ---- periodic work ---- */
+
+/* Called on slow paths: reads the clock every few calls, or now. */
+void ps_front_tick(void);
+void ps_front_tick_now(void);
+
+/* Now and then, or, if is_all, on demand: returns the blocks of the thread's streak, and what its
+ * own front has not used. */
+void ps_front_scan(bool is_all);
+
+/* Returns what fronts of ids have not used, or all: see ps_front_return_idle. may_sleep: also where
+ * other threads may use them, which costs milliseconds. Any thread. */
+void ps_front_return_shared(bool is_all, bool may_sleep);
+
+/* Returns all blocks of the calling thread: a streak, windows, its own front. */
+void ps_front_flush(void);
+
+/* In the child of a fork, on its only thread. */
+void ps_front_engine_fork_child(void);
+
+#endif
