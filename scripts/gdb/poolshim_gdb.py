@@ -134,6 +134,9 @@ def named(prefix: str, found: gdb.Value) -> str:
 
 
 LINES = {
+    "ps_slab": lambda found: f"slab at {int(found['run']['base']):#x}, class "
+                             f"{int(found['class_index'])}, "
+                             f"{int(found['x_free_count'])} blocks free",
     "ps_span": lambda found: f"span at {int(found['run']['base']):#x}, blocks of "
                              f"{int(found['block_bytes'])} bytes, used {int(found['used'])}",
     "ps_run": lambda found: f"run at {int(found['base']):#x}, {int(found['granules'])} granules, "

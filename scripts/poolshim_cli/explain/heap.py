@@ -8,9 +8,10 @@ layout that its library describes (pools/engine/record/layout.h); which pages ar
 /proc/PID/pagemap. The process takes no part in it. A slot that changes while it is read gives a
 wrong figure for that one granule until the next reading.
 
-Live blocks pin the free memory of their span. A sampled block is not in the span that would have
-served it, but the sample names that span: each of the sample's blocks pins its share of the free
-memory there. The samples' sum for a size class is scaled to that of its spans, which is exact.
+Live blocks pin the free memory of their slab. A sampled block is not in the slab that would have
+served it, but the sample names that slab: each of the sample's blocks pins its share of the free
+memory there. The samples' sum for a size class is scaled to that of its slabs, which is exact,
+except for the blocks of free streaks: live/fronts.py. Modes with spans have no samples.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from .. import control
 from ..errors import Failed
 from ..live import layout as layouts
 from ..live.caches import heap_bytes
+from ..live.fronts import Fronts, page_ranges, pages_of
 from ..live.memory import PAGE_BYTES, Memory, contradictions
 from ..live.samples import Sample, Samples, Snapshot, Stack
-from ..live.slots import Leaf, Map, Spans
+from ..live.slots import Account, Leaf, Map, Size, Small, read_sizes
 
 HEAPS_MAX = 1 << 16
-SCALED_SAMPLES = 8  # of a class; with fewer its spans say little of them
+SCALED_SAMPLES = 8  # of a class; with fewer its slabs say little of them
 SIZE_STEP = 16  # of sizes in a table of classes
 LENGTH_MAX = 1 << 24  # granules of a run: 1 TiB
 NUMBER_LIMIT = 1 << 32  # of samples
@@ -59,8 +61,8 @@ class View:
 
     live: float = 0.0  # in live blocks
     rounding: float = 0.0  # of that, beyond the requests
-    pinned: float = 0.0  # free, in spans with live blocks
-    room: float = 0.0  # in spans with live blocks, not used since the span was made
+    pinned: float = 0.0  # free, in slabs or spans with live blocks
+    room: float = 0.0  # in slabs with live blocks, not used since the slab was made
     cache: float = 0.0  # cached free pages
     unused: float = 0.0  # in pages that were never used, or given back: parts of huge pages
     pools: float = 0.0  # pages of the pools library
@@ -69,7 +71,7 @@ class View:
     ranges: list[tuple[int, int]] = field(default_factory=list)  # all of it, in order
     sites: dict[tuple[int, ...], Site] = field(default_factory=dict)  # by stack
     pinned_by_class: dict[int, float] = field(default_factory=dict)  # by block size
-    blocks_by_class: dict[int, int] = field(default_factory=dict)  # live, in spans
+    blocks_by_class: dict[int, int] = field(default_factory=dict)  # live, in slabs
     rounding_by_size: dict[int, float] = field(default_factory=dict)  # by request, to 16 bytes
     interval: int = 0  # of the profile; 0: there is none
     is_recent: bool = False  # its sites cover only allocations during the watch
@@ -84,7 +86,7 @@ class View:
 
 @dataclass
 class Span:
-    """Small blocks of one span."""
+    """Small blocks of one slab or span."""
 
     block_bytes: int
     nbytes: int
@@ -103,12 +105,18 @@ class Heap:
         self.granule = 1 << layout.offset("granule.shift")
         self.slot = 1 << layout.offset("slot.shift")
         self.kinds = {name: layout.offset(f"kind.{name}") for name in (
-            "free", "busy", "span", "block", "mapping", "medium", "pages")}  # fmt: skip
-        self.headed = {self.kinds[name] for name in ("free", "busy", "span", "block", "mapping")}
+            "free", "busy", "slab", "span", "block", "mapping", "medium", "pages")}  # fmt: skip
+        self.headed = {self.kinds[name] for name in (
+            "free", "busy", "slab", "span", "block", "mapping")}  # fmt: skip
         self.known = set(self.kinds.values())
         self.window = self.map.window()
         self.run = layout.record("run.kind", "run.granules", "run.flags", "run.back")
-        self.dirty, self.spans = layout.offset("run.dirty"), Spans(layout)
+        self.dirty = layout.offset("run.dirty")
+        self.sizes: list[Size] = []
+        self.small = Small(layout, self.sizes)
+        self.fronts = Fronts(self.memory, layout)
+        self.cached: Counter[int] = Counter()  # blocks in fronts and windows, by granule
+        self.bitmaps: set[int] = set()  # numbers of pages
         self.free = layout.field("medium.free")  # a bit for each page of a region
         self.region_granules = (self.free.length * 8 << layout.offset("medium.page_shift")) // (
             self.granule)  # fmt: skip
@@ -117,14 +125,6 @@ class Heap:
         self.before: Snapshot | None = None  # a reader's samples before the watch
 
     # ---- tables ----
-
-    def read_classes(self) -> list[int]:
-        """Block sizes."""
-        layout, size = self.layout, self.layout.offset("class")
-        count = min(self.memory.number(layout.place("class_count"), 4), 256)
-        data = self.memory.read(layout.place("classes"), count * size)
-        block = layout.record("class.block_bytes")
-        return [block.of(data, index * size)[0] for index in range(count)]
 
     def arenas(self) -> list[tuple[int, int]]:
         """Start and end of each, as reserved."""
@@ -169,9 +169,12 @@ class Heap:
     def read_all(self) -> View:
         """One reading."""
         view, spans = View(), {}
-        self.classes = self.read_classes()  # anew: the library may have been at it the last time
+        self.sizes = read_sizes(self.memory, self.layout)  # anew: it may just have been made
+        self.classes = [size.block_bytes for size in self.sizes]
         if not self.classes:
             return view
+        self.small, self.bitmaps = Small(self.layout, self.sizes), set()
+        self.cached = self.fronts.by_granule(self.granule)
         arenas = self.arenas()
         view.ranges += arenas
         for leaf in self.map.leaves():
@@ -181,6 +184,7 @@ class Heap:
         nbytes = heap_bytes(self.layout)
         for heap in self.heaps():
             self.add_metadata(view, heap, nbytes)
+        self.add_fronts(view)
         view.ranges = merged(view.ranges)
         return view
 
@@ -190,6 +194,18 @@ class Heap:
         count = self.memory.resident(first * PAGE_BYTES, end - first).count(1)
         view.metadata += count * PAGE_BYTES
         view.ranges.append((first * PAGE_BYTES, end * PAGE_BYTES))
+
+    def add_fronts(self, view: View) -> None:
+        """Fronts, windows, and the bitmaps of slabs."""
+        pages = self.bitmaps
+        if self.fronts.are_on():
+            nbytes = self.fronts.front_bytes()
+            for front, _ in self.fronts.fronts():
+                self.add_metadata(view, front, nbytes)
+            for record, _ in self.fronts.windows():
+                pages.update(pages_of(record, self.fronts.record_bytes))
+        for start, nbytes in page_ranges(pages):
+            self.add_metadata(view, start, nbytes)
 
     def read_leaf(
         self, view: View, spans: dict[int, Span], leaf: Leaf, arenas: list[tuple[int, int]]
@@ -213,8 +229,8 @@ class Heap:
             if at > granules:
                 resident = self.memory.resident(start, length * pages)
             count = resident.count(1) * PAGE_BYTES
-            if kind == kinds["span"]:
-                spans[start] = self.read_span(view, leaf.data, at - length, length, resident)
+            if kind in (kinds["slab"], kinds["span"]):
+                spans[start] = self.read_span(view, leaf, at - length, length, resident)
             elif kind == kinds["medium"] and back == 0:
                 self.read_region(view, leaf.data, at - length, resident)
                 region_end, at = at, at - length + 1  # spans may have borrowed some of it
@@ -233,9 +249,20 @@ class Heap:
             if kind in (kinds["mapping"], kinds["busy"]) and not is_inside(arenas, start):
                 view.ranges.append((start, start + length * self.granule))
 
-    def read_span(self, view: View, slots: bytes, at: int, length: int, part: bytes) -> Span:
+    def account_of(self, leaf: Leaf, at: int, length: int) -> Account:
+        """The account of the slab or span of a slot, without blocks in fronts and windows."""
+        account = self.small.of(leaf.data, at * self.slot)
+        if account is None:
+            raise ValueError("of another kind")  # a contradiction
+        start = leaf.first + at * self.granule
+        held = sum(self.cached[start + i * self.granule] for i in range(length))
+        if leaf.data[at * self.slot + self.small.kind_at] == self.kinds["slab"]:
+            self.bitmaps.update(pages_of(*self.small.slabs.bitmap(leaf, at * self.slot)))
+        return account._replace(live=max(0, account.live - held))
+
+    def read_span(self, view: View, leaf: Leaf, at: int, length: int, part: bytes) -> Span:
         """Live blocks, the free memory that they pin, and the part not used yet."""
-        account = self.spans.of(slots, at * self.slot)
+        account = self.account_of(leaf, at, length)
         index = account.class_index
         block = self.classes[index] if index < len(self.classes) else self.granule
         live = min(account.live, length * self.granule // block)
@@ -305,7 +332,7 @@ class Heap:
 
     def add_recent(self, view: View, before: Snapshot, table: Snapshot) -> None:
         """Adds the sites of blocks allocated since and still live. Most blocks are unknown, so that
-        nothing is scaled to the spans, and no free memory is charged."""
+        nothing is scaled to the slabs, and no free memory is charged."""
         one = self.layout.offset("weight.one")
         for address, stack in table.stacks.items():
             made = stack.made_bytes - before.stacks.get(address, Stack()).made_bytes
@@ -352,8 +379,8 @@ class Heap:
                 extra = -nbytes % PAGE_BYTES
                 view.samples += extra
                 view.live -= extra
-            if sample.span != 0:
-                share = pin_of(spans.get(self.granule_of(sample.span)), nbytes, self.granule)
+            if sample.slab != 0:
+                share = pin_of(spans.get(self.granule_of(sample.slab)), nbytes, self.granule)
                 pins.append((site, nbytes, blocks * share))
                 claimed[nbytes] += blocks * share
         view.live = max(0.0, view.live)
@@ -364,7 +391,7 @@ class Heap:
                 site.pinned += nominal * actual / claimed[nbytes]
 
     def scales(self, view: View, samples: list[Sample]) -> dict[int, float]:
-        """Block size -> what its samples have to be multiplied by to agree with its spans."""
+        """Block size -> what its samples have to be multiplied by to agree with its slabs."""
         sampled: Counter[int] = Counter()
         weights: Counter[int] = Counter()
         for sample in samples:
@@ -413,7 +440,7 @@ def merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def pin_of(span: Span | None, block_bytes: int, granule: int) -> float:
-    """Free memory for each live block of the span that would have had the sampled one; where that
+    """Free memory for each live block of the slab that would have had the sampled one; where that
     is gone, the block would have been alone in it."""
     if span is not None and span.block_bytes == block_bytes and span.live > 0:
         return span.pinned / (span.live + 1)

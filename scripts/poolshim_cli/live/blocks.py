@@ -9,7 +9,7 @@ from __future__ import annotations
 from .census import Reader
 from .memory import contradictions
 from .samples import Samples, Stack
-from .slots import Account, Leaf
+from .slots import Account, Leaf, Slabs, read_sizes
 
 KIB = 1024
 OTHER_USES = {
@@ -100,6 +100,8 @@ class Blocks:
         if head is None or not head.has(address):
             return ["not of the heap"]
         base = head["run.base"]
+        if head.kind == "slab":
+            return self.of_slab(head, address)
         if head.kind == "span":
             return self.small(head, address)
         if head.kind == "free":
@@ -109,6 +111,34 @@ class Blocks:
                 f"{inside(address, base)}"]  # fmt: skip
 
     # ---- small blocks ----
+
+    def of_slab(self, slab: Slot, address: int) -> list[str]:
+        """Lines with a block of a slab, and the slab."""
+        sizes, fronts = read_sizes(self.memory, self.layout), self.reader.fronts
+        size = sizes[slab["slab.class"]]
+        base, nbytes = slab["run.base"], size.block_bytes
+        index = (address - base) // nbytes
+        block = base + index * nbytes
+        held = fronts.by_granule(self.reader.granule)
+        cached = sum(held[at] for at in range(base, base + slab.nbytes, self.reader.granule))
+        live = max(0, Slabs(self.layout, sizes).of(slab.data).live - cached)
+        state = "no block"
+        if size.first <= index < size.limit:
+            state = self.state_in(slab, index, block, nbytes)
+        return [
+            f"{state} small block {block:#x}, {nbytes} bytes{inside(address, block)}",
+            f"slab {base:#x}, {slab.nbytes // KIB} KiB, {live} of {size.capacity} blocks live",
+        ]
+
+    def state_in(self, slab: Slot, index: int, block: int, nbytes: int) -> str:
+        """The state of a block of a slab, by its bit, and by the first word of one in a front."""
+        word = self.memory.number(slab["slab.bits"] + index // 64 * 8)
+        if word >> index % 64 & 1:
+            return "free (fresh)" if index >= slab["slab.fresh"] else "free"
+        if self.reader.fronts.holds(block, slab["slab.class"], nbytes):
+            return "free (in a window)"
+        salt = self.memory.number(self.layout.place("mark_salt"))
+        return "free (in a front)" if self.memory.number(block) ^ salt == block else "live"
 
     def small(self, span: Slot, address: int) -> list[str]:
         """Lines with a block of a span, and the span."""

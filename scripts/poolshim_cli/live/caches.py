@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Free blocks in caches of heaps and processors, which their spans count as used."""
+"""Counts of heaps, and free blocks in caches of heaps and processors, which their spans count as
+used."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from .layout import Layout
 
 CACHES = "heap.class_caches"
+WEIGHT_LIMIT = 1 << 40  # of blocks that one heap's mean counts for
 WORD = 8
 
 
@@ -25,6 +27,17 @@ def read_cpu_caches(reader: Reader, census: Census) -> None:
             census.cache_takes += sum(state >> shift for state in states)
             for state, one in zip(states, census.classes, strict=False):
                 one.live_blocks -= state % held
+
+
+def read_bins(reader: Reader, census: Census, data: bytes) -> None:
+    """Counts of malloc, and the mean of the rounding."""
+    start, step = reader.layout.offset("heap.bins"), reader.layout.offset("bin")
+    record = reader.layout.record("bin.rounding", "bin.taken")
+    for index, one in enumerate(census.classes):
+        rounding, taken = record.of(data, start + index * step)
+        one.taken_blocks += taken
+        one.rounding += min(taken, WEIGHT_LIMIT) * rounding
+        one.weight += min(taken, WEIGHT_LIMIT)
 
 
 def read_class_caches(reader: Reader, census: Census, heap: int, data: bytes) -> None:

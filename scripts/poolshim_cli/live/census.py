@@ -3,11 +3,14 @@
 
     with Memory(1234) as memory: Reader(memory).census()
 
-Each word that is read was right at some moment during the reading. A span's words share one cache
-line, so a span that a thread is settling at that moment may be off by its frees since the last
-time, at most 256 blocks; each running thread has at most one such span. The blocks that a thread
-has not yet returned, its free streak and its batches for other threads, are read with its heap and
-count as free.
+Each word that is read was right at some moment during the reading. The words of a slab and of a
+front are right at each instant, so that a class is off by the blocks that move between them
+meanwhile. The blocks of a thread's free streak count as live: see fronts.py.
+
+In modes with heaps and spans, a span's words share one cache line, so a span that a thread is
+settling at that moment may be off by its frees since the last time, at most 256 blocks; each
+running thread has at most one such span. The blocks that a thread has not yet returned, its free
+streak and its batches for other threads, are read with its heap and count as free.
 """
 
 from __future__ import annotations
@@ -19,21 +22,22 @@ from ..errors import Failed
 from .caches import (
     heap_bytes,
     read_batches,
+    read_bins,
     read_class_caches,
     read_cpu_caches,
     read_hard_blocks,
 )
 from .figures import FIGURES
+from .fronts import Fronts, pages_of
 from .layout import Layout, find
 from .memory import Memory, Unreadable, contradictions
-from .slots import Leaf, Map, Spans, signed
+from .slots import Leaf, Map, Slabs, Spans, read_sizes, signed
 
 HEAPS_MAX = 1 << 20
 ARENAS_MAX = 1 << 16  # the library has at most 4096
 CHECKED_SLOTS = 1 << 14  # between two looks at the clock
 TRIES = 3
 WORDS = [figure.name for figure in FIGURES if figure.is_word]
-WEIGHT_LIMIT = 1 << 40  # of blocks that one heap's mean counts for
 
 
 def inside(ranges: list[tuple[int, int]], address: int) -> bool:
@@ -43,7 +47,7 @@ def inside(ranges: list[tuple[int, int]], address: int) -> bool:
 
 @dataclass
 class SizeClass:
-    """Sums over its spans, and over what the heaps have counted."""
+    """Sums over its slabs and spans, and over what fronts and heaps have counted."""
 
     block_bytes: int
     live_blocks: int = 0
@@ -71,6 +75,8 @@ class Census:
     classes: list[SizeClass] = field(default_factory=list)
     leaves: list[Leaf] = field(default_factory=list)
     heaps: list[tuple[int, int]] = field(default_factory=list)  # addresses, and bytes
+    fronts: list[tuple[int, int]] = field(default_factory=list)  # likewise
+    metadata_pages: set[int] = field(default_factory=set)  # numbers, of short structures
     arenas: list[tuple[int, int]] = field(default_factory=list)  # address and bytes, accessible
     blocks: list[tuple[int, int]] = field(default_factory=list)  # likewise, of large blocks
     busy: list[tuple[int, int]] = field(default_factory=list)  # between owners, or cached mappings
@@ -122,7 +128,7 @@ class Census:
 
     @property
     def small_spans(self) -> int:
-        """Spans of all classes."""
+        """Slabs and spans of all classes."""
         return sum(one.spans for one in self.classes)
 
     @property
@@ -194,7 +200,8 @@ class Reader:
         self.slot_bytes = 1 << self.map.slot_shift
         self.kinds = layout.constants("kind")
         self.kind_at, self.class_index_at = layout.offset("run.kind"), layout.offset("span.class")
-        self.spans = Spans(layout)
+        self.spans, self.slabs = Spans(layout), Slabs(layout, [])
+        self.fronts = Fronts(memory, layout)
         self.run = layout.record("run.base", "run.granules", "run.flags", "run.back")
         self.dirty, self.orphan = layout.offset("run.dirty"), layout.offset("owner.orphan")
         self.streak = layout.record("heap.streak_span", "heap.streak_first", "heap.thread")
@@ -230,6 +237,7 @@ class Reader:
             self.read_leaf(census, leaf)
         self.read_heaps(census)
         read_cpu_caches(self, census)
+        self.fronts.count(census)
         for one in census.classes:
             one.taken_blocks = max(0, one.taken_blocks)
             one.live_blocks = max(0, one.live_blocks)
@@ -238,14 +246,9 @@ class Reader:
 
     def read_classes(self, census: Census) -> None:
         """The table in force."""
-        count = self.memory.number(self.layout.place("class_count"), 4)
-        step, size = self.layout.offset("class"), self.layout.field("class.block_bytes")
-        if count > 255:
-            raise Failed(f"process {self.memory.pid}: {count} size classes are no table")
-        data = self.memory.read(self.layout.place("classes"), step * count) if count else b""
-        for at in range(size.offset, step * count, step):
-            nbytes = int.from_bytes(data[at : at + size.length], "little")
-            census.classes.append(SizeClass(nbytes))
+        sizes = read_sizes(self.memory, self.layout)
+        self.slabs = Slabs(self.layout, sizes)
+        census.classes += [SizeClass(size.block_bytes) for size in sizes]
 
     def group(self, place: str, *names: str) -> tuple[int, ...]:
         """Fields of a variable."""
@@ -293,12 +296,25 @@ class Reader:
                 self.memory.check()
             if kind == 0:
                 continue
-            if kind == known["span"]:
+            if kind == known["slab"]:
+                self.read_slab(census, leaf, index * step)
+            elif kind == known["span"]:
                 self.read_span(census, leaf.data, index * step)
             elif kind == known["medium"]:
                 self.read_medium(census, leaf.data, index * step)
             elif kind in others:
                 self.read_run(census, kind, leaf.data, index * step)
+
+    def read_slab(self, census: Census, leaf: Leaf, at: int) -> None:
+        """Counts a slab, as count_slab of census.c does, and its bitmap."""
+        account = self.slabs.of(leaf.data, at)
+        if account.class_index >= len(census.classes):
+            return
+        one = census.classes[account.class_index]
+        one.spans += 1
+        one.span_bytes += account.granules * self.granule
+        one.live_blocks += account.live
+        census.metadata_pages.update(pages_of(*self.slabs.bitmap(leaf, at)))
 
     def read_span(self, census: Census, data: bytes, at: int) -> None:
         """Counts a span, as count_span of census.c does."""
@@ -385,22 +401,12 @@ class Reader:
             census.remote_free_count += frees
             census.remote_batch_count += batches
             census.medium_frees += medium_frees + (sums >> shift & mask)
-            self.read_bins(census, data)
+            read_bins(self, census, data)
             read_class_caches(self, census, address, data)
             if not census.has_calls:
                 read_hard_blocks(self, census, hard)
             self.read_streak(census, data)
             read_batches(self, census, data)
-
-    def read_bins(self, census: Census, data: bytes) -> None:
-        """Counts of malloc, and the mean of the rounding."""
-        start, step = self.layout.offset("heap.bins"), self.layout.offset("bin")
-        record = self.layout.record("bin.rounding", "bin.taken")
-        for index, one in enumerate(census.classes):
-            rounding, taken = record.of(data, start + index * step)
-            one.taken_blocks += taken
-            one.rounding += min(taken, WEIGHT_LIMIT) * rounding
-            one.weight += min(taken, WEIGHT_LIMIT)
 
     def class_at(self, census: Census, leaf: Leaf, at: int) -> SizeClass | None:
         """The size class of the span whose slot starts at `at` of a leaf."""

@@ -18,15 +18,15 @@ from ..errors import Failed, OwnFailure
 from ..version import VERSION as TEXT_OF_RELEASE
 from .memory import Memory, Record, Unreadable, contradictions
 
-SYMBOL, MAGIC, VERSION = "poolshim_layout", b"poolshim layout\0", 2
+SYMBOL, MAGIC, VERSION = "poolshim_layout", b"poolshim layout\0", 3
 HEADER = struct.Struct("<16s4IQ")
 PLACE = struct.Struct("<24s2Q")
 NUMBER = struct.Struct("<28sIQ")
 COUNT_MAX = 1024  # of names; more is no layout
 FIELD_END_MAX = 64 << 20  # no structure is longer, no variable either
 SIZE_MAX = 1 << 20  # of an element of a table
-SIZES = frozenset(("arena", "bin", "class", "class_cache", "class_cache_entry", "entry",
-                   "hard_class", "sample"))  # fmt: skip
+SIZES = frozenset(("arena", "bin", "class", "class_cache", "class_cache_entry", "entry", "front",
+                   "front_place", "hard_class", "sample", "store_counts", "windows"))  # fmt: skip
 # Lowest and highest: what tables are long by.
 SHIFTS = {"granule.shift": (12, 30), "slot.shift": (4, 12), "leaf.shift": (12, 40),
           "branch.shift": (12, 47), "medium.page_shift": (8, 30)}  # fmt: skip

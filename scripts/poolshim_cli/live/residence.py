@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from .census import Census, Reader, inside
+from .fronts import page_ranges
 from .memory import PAGE_BYTES, Memory, contradictions
 from .slots import Leaf
 
@@ -83,15 +84,17 @@ class Residence:
         return found
 
     def metadata(self) -> int:
-        """Slots and heaps, the large part of it."""
-        slots = sum(self.range_bytes(leaf.slots, len(leaf.data)) for leaf in self.census.leaves)
-        return slots + sum(self.range_bytes(*heap) for heap in self.census.heaps)
+        """Slots, bitmaps, fronts, windows and heaps: the large part of it."""
+        census = self.census
+        slots = sum(self.range_bytes(leaf.slots, len(leaf.data)) for leaf in census.leaves)
+        others = [*census.heaps, *census.fronts, *page_ranges(census.metadata_pages)]
+        return slots + sum(self.range_bytes(*other) for other in others)
 
     def split(self, rss: int) -> Split:
         """All parts."""
         census, kinds = self.census, self.reader.kinds
         found = self.by_kind()
-        spans = found.get(kinds["span"], 0) + found.get(kinds["inside"], 0)
+        spans = sum(found.get(kinds[name], 0) for name in ("slab", "span", "inside"))
         medium = found.get(kinds["medium"], 0)
         large = sum(self.range_bytes(*block) for block in census.blocks)
         blocks = census.arena_blocks

@@ -42,7 +42,7 @@ class Sample:
     nbytes: int
     requested: int
     weight: int
-    span: int  # address of the span that would have had it otherwise; 0: none
+    slab: int  # address of the slab that would have had it otherwise; 0: none
     stack: int  # address of its stack; in no table: one that did not fit
     number: int  # of the samples since the start, modulo 2^32
     is_medium: bool
@@ -77,7 +77,7 @@ class Samples:
             "profile.live_bytes",
         )  # fmt: skip
         self.sample = layout.record(
-            "sample.block", "sample.bytes", "sample.requested", "sample.weight", "sample.span",
+            "sample.block", "sample.bytes", "sample.requested", "sample.weight", "sample.slab",
             "sample.stack", "sample.number", "sample.is_medium", "sample.chain",
         )  # fmt: skip
         self.sample_bytes = layout.offset("sample")

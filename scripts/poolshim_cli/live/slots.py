@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..errors import Failed
 from .layout import Layout
 from .memory import PAGE_BYTES, Memory
 
 MASK = (1 << 64) - 1
 WORD = 8
+CLASSES_MAX = 255
 REACH_MAX = 1 << 24  # granules; eight times as many as the library's window has at most
 
 
@@ -127,13 +129,37 @@ class Map:
         return None
 
 
-class Account(NamedTuple):
-    """The counts of a span, settled."""
+class Size(NamedTuple):
+    """A row of the table of size classes."""
 
-    owner: int
+    block_bytes: int
+    first: int  # index of the first block used of a slab or span
+    limit: int
+
+    @property
+    def capacity(self) -> int:
+        """Blocks of a slab."""
+        return max(0, self.limit - self.first)
+
+
+def read_sizes(memory: Memory, layout: Layout) -> list[Size]:
+    """The size classes in force; none before the first allocation."""
+    count = memory.number(layout.place("class_count"), 4)
+    step = layout.offset("class")
+    if count > CLASSES_MAX:
+        raise Failed(f"process {memory.pid}: {count} size classes are no table")
+    data = memory.read(layout.place("classes"), step * count) if count else b""
+    record = layout.record("class.block_bytes", "class.first", "class.limit")
+    return [Size(*record.of(data, at)) for at in range(0, step * count, step)]
+
+
+class Account(NamedTuple):
+    """The counts of a slab, or of a span, settled."""
+
+    owner: int  # 0: of a slab
     class_index: int
     granules: int
-    carved: int
+    carved: int  # index after the last block that has been used
     handed: int  # index of the next block to leave a window
     taken: int  # blocks that malloc took since the bin counted
     live: int
@@ -163,3 +189,44 @@ class Spans:
         live = max(0, used + countdown + popped - start - back - window)
         return Account(owner, index, granules, carved, handed, popped - window,
                        0 if remote & self.dropped else live)  # fmt: skip
+
+
+class Slabs:
+    """Computes the account of a slab from its slot: see front/slab.h. Blocks in fronts and windows
+    are live ones in it: fronts.py."""
+
+    def __init__(self, layout: Layout, sizes: list[Size]) -> None:
+        self.record = layout.record("slab.free_count", "slab.fresh", "slab.class", "run.granules")
+        self.bits = layout.record("slab.bits", "slab.class")
+        self.slot_bytes = 1 << layout.offset("slot.shift")
+        self.capacities = [size.capacity for size in sizes]
+        self.bitmap_bytes = [-(-size.limit // 8) for size in sizes]
+
+    def of(self, data: bytes, at: int = 0) -> Account:
+        """The account of the slab whose slot starts at `at`, as count_slab of census.c."""
+        free, fresh, index, granules = self.record.of(data, at)
+        capacity = self.capacities[index] if index < len(self.capacities) else 0
+        return Account(0, index, granules, fresh, fresh, 0, max(0, capacity - free))
+
+    def bitmap(self, leaf: Leaf, at: int) -> tuple[int, int]:
+        """Address and bytes of a bitmap that does not fit the slot; (0, 0) of one that does."""
+        bits, index = self.bits.of(leaf.data, at)
+        is_inside = 0 <= bits - leaf.slots - at < self.slot_bytes
+        return (0, 0) if is_inside or index >= len(self.bitmap_bytes) else (
+            bits, self.bitmap_bytes[index])  # fmt: skip
+
+
+class Small:
+    """Computes the account of a slot with small blocks, slab or span."""
+
+    def __init__(self, layout: Layout, sizes: list[Size]) -> None:
+        self.spans, self.slabs = Spans(layout), Slabs(layout, sizes)
+        self.kind_at = layout.offset("run.kind")
+        self.by_kind: dict[int, Spans | Slabs] = {
+            layout.offset("kind.span"): self.spans, layout.offset("kind.slab"): self.slabs
+        }  # fmt: skip
+
+    def of(self, data: bytes, at: int = 0) -> Account | None:
+        """The account; None if the slot is of something else."""
+        found = self.by_kind.get(data[at + self.kind_at])
+        return found.of(data, at) if found else None

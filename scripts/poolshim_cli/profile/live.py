@@ -37,7 +37,6 @@ TYPES = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects",
          ("inuse_space", "bytes"), ("pinned_space", "bytes")]  # fmt: skip
 LOST = "[stacks beyond POOLSHIM_PROFILE_MAX]"
 NO_STACK = "[no stack]"
-CLASSES_MAX = 256
 
 
 @dataclass
@@ -143,36 +142,33 @@ def wait(target: Target, interval: int, seconds: float) -> bool:
 # ---- what the tables say ----
 
 
-class Spans:
-    """Free memory that blocks of the spans pin, as pools/engine/profile/pinned.c counts it, but not
+class Slabs:
+    """Free memory that blocks of the slabs pin, as pools/engine/profile/pinned.c counts it, but not
     scaled: most blocks are unknown."""
 
     def __init__(self, target: Target) -> None:
         layout, self.memory = target.layout, target.memory
-        self.kind = layout.offset("kind.span")
+        self.kind = layout.offset("kind.slab")
         self.granule = 1 << layout.offset("granule.shift")
-        self.kind_at, self.accounts = layout.offset("run.kind"), slots.Spans(layout)
+        self.sizes = slots.read_sizes(self.memory, layout)
+        self.kind_at, self.accounts = layout.offset("run.kind"), slots.Slabs(layout, self.sizes)
         self.slot_bytes = 1 << layout.offset("slot.shift")
-        size, block = layout.offset("class"), layout.record("class.block_bytes")
-        count = min(target.number("class_count"), CLASSES_MAX)
-        data = self.memory.read(layout.place("classes"), size * count)
-        self.classes = [block.of(data, at)[0] for at in range(0, len(data), size)]
         self.known: dict[int, tuple[int, int, int]] = {}
 
     def read(self, slot: int) -> tuple[int, int, int]:
-        """Block size, live blocks, free blocks; 0 where it is no span any more."""
+        """Block size, live blocks, free blocks; 0 where it is no slab any more."""
         try:
             data = self.memory.read(slot, self.slot_bytes)
         except Unreadable:
             return 0, 0, 0
         account = self.accounts.of(data)
-        if data[self.kind_at] != self.kind or account.class_index >= len(self.classes):
+        if data[self.kind_at] != self.kind or account.class_index >= len(self.sizes):
             return 0, 0, 0
         free = max(0, account.carved - account.live)
-        return self.classes[account.class_index], account.live, free
+        return self.sizes[account.class_index].block_bytes, account.live, free
 
     def share(self, slot: int, nbytes: int) -> float:
-        """Free bytes for each block of the span, with one more; where it is gone, of a granule."""
+        """Free bytes for each block of the slab, with one more; where it is gone, of a granule."""
         if slot not in self.known:
             self.known[slot] = self.read(slot)
         block, live, free = self.known[slot]
@@ -198,7 +194,7 @@ def weigh(
     target: Target, before: Snapshot, after: Snapshot
 ) -> dict[int, tuple[int, int, int, int, int]]:
     """Values of each stack, as values_of computes them, by words of the process."""
-    one, spans = target.layout.offset("weight.one"), Spans(target)
+    one, slabs = target.layout.offset("weight.one"), Slabs(target)
     live_weight: Counter[int] = Counter()
     live_bytes: Counter[int] = Counter()
     pinned: defaultdict[int, float] = defaultdict(float)
@@ -209,8 +205,8 @@ def weigh(
         stack = sample.stack if sample.stack in after.stacks else lost
         live_weight[stack] += sample.weight
         live_bytes[stack] += weighted(sample.weight, sample.nbytes, one)
-        if sample.span:
-            pinned[stack] += sample.weight / one * spans.share(sample.span, sample.nbytes)
+        if sample.slab:
+            pinned[stack] += sample.weight / one * slabs.share(sample.slab, sample.nbytes)
     found = {}
     for address, stack_now in after.stacks.items():
         was = before.stacks.get(address, Stack())

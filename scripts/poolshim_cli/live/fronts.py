@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""Free blocks in fronts and windows, which their slabs count as used: see pools/engine/front/.
+
+    fronts = Fronts(memory, layout)
+    if fronts.are_on(): fronts.fronts(), fronts.windows()
+
+The words of a thread are not readable from outside, and so the blocks of its free streak count as
+live. They are of one slab, and return when another streak opens, or after a while.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ..errors import Failed
+from .layout import Layout
+from .memory import PAGE_BYTES, Memory
+from .slots import signed
+
+if TYPE_CHECKING:
+    from .census import Census, SizeClass
+
+RECORDS_MAX = 1 << 20
+WORD = 8
+ADDRESS = (1 << 63) - 1  # of an entry: the other bit says that it is about to return
+
+
+class Fronts:
+    """The fronts and windows of a process."""
+
+    def __init__(self, memory: Memory, layout: Layout) -> None:
+        self.memory, self.layout = memory, layout
+        self.mask = layout.offset("front.count_mask")
+        self.shift = layout.offset("front.takes_shift")
+        self.range_shift = layout.offset("range.address_shift")
+        self.record_bytes = layout.offset("windows")
+        self.next = layout.record("windows.next")
+
+    def are_on(self) -> bool:
+        """False in a mode that has heaps and spans instead."""
+        return self.memory.number(self.layout.place("has_fronts"), 1) != 0
+
+    def words(self, place: str) -> memoryview:
+        """A variable as words."""
+        data = self.memory.read(self.layout.place(place), self.layout.places[place][1])
+        return memoryview(data).cast("Q")
+
+    # ---- fronts ----
+
+    def places(self) -> list[tuple[int, int]]:
+        """The first entry of each class in a front, and the most that it has."""
+        layout, step = self.layout, self.layout.offset("front_place")
+        record = layout.record("front_place.first", "front_place.most")
+        data = self.memory.read(layout.place("front_places"), layout.places["front_places"][1])
+        return [(first, most) for first, most in (
+            record.of(data, at) for at in range(0, len(data) // step * step, step))]  # fmt: skip
+
+    def front_bytes(self) -> int:
+        """The length of a front, with its entries."""
+        return self.layout.offset("front") + WORD * sum(most for _, most in self.places())
+
+    def fronts(self) -> Iterator[tuple[int, memoryview]]:
+        """The address of each front and its states, by class."""
+        states = self.layout.field("front.states")
+        found = [*self.words("own_front"), *self.words("fronts")]
+        for front in dict.fromkeys(front for front in found if front):
+            self.memory.check()
+            data = self.memory.read(front + states.offset, states.length)
+            yield front, memoryview(data).cast("Q")
+
+    def entries(self, front: int, first: int, count: int) -> list[int]:
+        """Blocks of a class in a front; an entry that a return has taken is 0."""
+        address = front + self.layout.offset("front.entries") + first * WORD
+        data = self.memory.read(address, count * WORD)
+        return [block & ADDRESS for block in memoryview(data).cast("Q") if block]
+
+    def blocks(self) -> Iterator[int]:
+        """The address of each block in a front."""
+        places = self.places()
+        for front, states in self.fronts():
+            for state, (first, most) in zip(states, places, strict=False):
+                count = min(state & self.mask, most)
+                if count:
+                    yield from self.entries(front, first, count)
+
+    # ---- windows ----
+
+    def windows(self) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """The address of each record; by class, the lowest block of a range and its blocks."""
+        ranges = self.layout.field("windows.ranges")
+        address, known = self.words("windows")[0], 0
+        while address:
+            if known == RECORDS_MAX:
+                raise Failed(f"process {self.memory.pid}: its list of windows has no end")
+            known += 1
+            data = self.memory.read(address, self.record_bytes)
+            words = memoryview(data[ranges.offset : ranges.offset + ranges.length]).cast("Q")
+            yield address, [(word >> self.range_shift, word % (1 << self.range_shift))
+                            for word in words]  # fmt: skip
+            (address,) = self.next.of(data)
+
+    def holds(self, address: int, index: int, block_bytes: int) -> bool:
+        """True if a block of a class is in a window."""
+        found = (ranges[index] for _, ranges in self.windows())
+        return any(lowest <= address < lowest + count * block_bytes for lowest, count in found)
+
+    # ---- both ----
+
+    def by_granule(self, granule: int) -> Counter[int]:
+        """The number of blocks by the granule where they start; those of a window by its lowest."""
+        found: Counter[int] = Counter()
+        if self.are_on():
+            found.update(block // granule * granule for block in set(self.blocks()))
+            for _, ranges in self.windows():
+                for lowest, count in ranges:
+                    found[lowest // granule * granule] += count
+        return found
+
+    def count(self, census: Census) -> None:
+        """Subtracts the blocks, and adds what malloc took, as subtract_cached of census.c does."""
+        if not self.are_on():
+            return
+        front_bytes, classes, places = self.front_bytes(), census.classes, self.places()
+        for front, states in self.fronts():
+            census.fronts.append((front, front_bytes))
+            for state, one, (first, most) in zip(states, classes, places, strict=False):
+                count = min(state & self.mask, most)
+                one.taken_blocks += state >> self.shift
+                one.live_blocks -= len(self.entries(front, first, count)) if count else 0
+        for record, ranges in self.windows():
+            census.metadata_pages.update(pages_of(record, self.record_bytes))
+            for (_, count), one in zip(ranges, classes, strict=False):
+                one.taken_blocks -= count
+                one.live_blocks -= count
+        self.add_counts(classes)
+
+    def add_counts(self, classes: list[SizeClass]) -> None:
+        """Blocks from windows and from the store, and the mean of the rounding."""
+        layout, step = self.layout, self.layout.offset("store_counts")
+        record = layout.record("store_counts.windowed", "store_counts.singles")
+        data = self.memory.read(layout.place("store_counts"), step * len(classes))
+        roundings = self.memory.read(layout.place("front_rounding"), 2 * len(classes))
+        for index, one in enumerate(classes):
+            windowed, singles = record.of(data, index * step)
+            one.taken_blocks += windowed + signed(singles)
+            one.rounding = int.from_bytes(roundings[2 * index : 2 * index + 2], "little")
+            one.weight = 1
+
+
+def pages_of(address: int, nbytes: int) -> range:
+    """The numbers of the pages that a structure is in."""
+    return range(address // PAGE_BYTES, (address + nbytes - 1) // PAGE_BYTES + 1)
+
+
+def page_ranges(pages: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The address and bytes of each sequence of adjacent pages."""
+    ordered = sorted(pages)
+    if not ordered:
+        return
+    starts = [ordered[0], *(after for before, after in pairwise(ordered) if after != before + 1)]
+    ends = [*(before for before, after in pairwise(ordered) if after != before + 1), ordered[-1]]
+    for first, last in zip(starts, ends, strict=True):
+        yield first * PAGE_BYTES, (last + 1 - first) * PAGE_BYTES
