@@ -1,3 +1,4 @@
+// marks: nightly
 // flags: -O2
 /* SPDX-License-Identifier: MIT */
 /*
