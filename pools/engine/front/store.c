@@ -221,7 +221,7 @@ void ps_store_give_range(uint32_t class_index, char *lowest, size_t count) {
 
 void ps_store_retag(const struct ps_slab *slab) {
     struct ps_store *store = ps_store_of(slab);
-    if (ps_store_begin(store)) { /* else `fresh` could be another's at the store */
+    if (ps_store_begin(store)) { /* under the lock, since `fresh` may rise meanwhile */
         ps_slab_set_tag(slab);
         ps_store_end(store);
     }
@@ -230,8 +230,8 @@ void ps_store_retag(const struct ps_slab *slab) {
 /* ---- drained slabs ---- */
 
 static void drop_drained(struct ps_store *store, bool is_all) {
-    while (store != NULL && ps_load_relaxed(&store->drained) !=
-                                0) { /* relaxed: a hint; ends: each round drops one */
+    /* relaxed: a hint. Each round drops one slab, so that the loop ends. */
+    while (store != NULL && ps_load_relaxed(&store->drained) != 0) {
         struct ps_slab *gone = NULL;
         if (!ps_store_begin(store)) {
             return;

@@ -40,8 +40,8 @@ bool ps_store_begin(struct ps_store *store) {
 void ps_store_end(struct ps_store *store) { ps_lock_release(&store->lock); }
 
 struct ps_store *ps_store_at(uint32_t node, uint32_t class_index) {
-    struct ps_store *stores =
-        ps_load_acquire(&x_stores[node]); /* acquire: pairs with make_stores */
+    /* acquire: pairs with make_stores. */
+    struct ps_store *stores = ps_load_acquire(&x_stores[node]);
     return stores != NULL ? &stores[class_index] : NULL;
 }
 
@@ -210,7 +210,6 @@ void ps_store_destroy(struct ps_slab *slab) {
     mark_inside(slab, PS_RUN_NONE);
     ps_page_map_set_tag(run->base, 0);
     ps_slab_give_bits(slab);
-    ps_store_relaxed(&slab->x_owner, (uintptr_t)0); /* relaxed: as the kind */
     give_run(slab);
 }
 

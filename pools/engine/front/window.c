@@ -36,8 +36,8 @@ static struct ps_windows *make(void) {
 struct ps_windows *ps_windows_acquire(void) {
     struct ps_windows *found = take_free();
     found = found != NULL ? found : make();
-    if (found !=
-        NULL) { /* relaxed: read in the child of a fork; one that is not there yet is lost */
+    if (found != NULL) {
+        /* relaxed: read in the child of a fork; one that is not there yet is lost. */
         ps_store_relaxed(&found->x_owner, ps_lock_self());
     }
     return found;

@@ -65,11 +65,8 @@ bool ps_front_end_is_noted(void) {
         return words->end == PS_FRONT_END_NOTED;
     }
     words->end = PS_FRONT_END_ASKED;
-    if (ps_thread_will_end()) {
-        words->end = PS_FRONT_END_NOTED;
-    } else {
-        words->end = PS_FRONT_END_UNKNOWN; /* before there is a key */
-    }
+    bool will_end = ps_thread_will_end(); /* false before there is a key */
+    words->end = will_end ? PS_FRONT_END_NOTED : PS_FRONT_END_UNKNOWN;
     return words->end == PS_FRONT_END_NOTED;
 }
 

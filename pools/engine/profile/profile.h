@@ -10,10 +10,10 @@
  * of the blocks, with rounding. (The method is tcmalloc's.)
  *
  *   small     the fast path of malloc counts bytes down, and is left at the right request. The
- *             sample is not a block of the class but pages of a medium region, which have no tag,
- * so that its free takes the slow path by the compare that is there already medium    counted at
- * the slow path; a sampled one gets the same mark large     likewise; each free of one searches the
- * table
+ *             sample is not a block of the class but pages of a medium region, which have no tag:
+ *             its free takes the slow path by the compare that is there already
+ *   medium    counted at the slow path; a sampled one gets the same mark
+ *   large     likewise; each free of one searches the table
  *
  * A realloc that changes a block above the classes in place counts as a free and an allocation.
  * Calls of threads without a heap are not sampled.

@@ -11,9 +11,9 @@
 
 #include "pools/engine/profile/profile.h"
 
-/* A live sample. Constant while it is in the table, except what it was requested for. */
 struct ps_slab;
 
+/* A live sample. Constant while it is in the table, except what it was requested for. */
 struct ps_sample {
     uintptr_t block;
     size_t bytes;
