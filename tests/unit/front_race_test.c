@@ -32,23 +32,30 @@ static void check_stamp(const uint64_t *block, uint64_t number) {
     }
 }
 
+static void replace(uint64_t **slot, uint64_t number) {
+    if (*slot != NULL) {
+        check_stamp(*slot, number);
+        ps_heap_free(*slot);
+    }
+    *slot = ps_heap_alloc(BYTES);
+    stamp(*slot, number);
+}
+
+static void free_and_end(uint64_t **slots) {
+    for (size_t i = 0; i < SLOTS; i++) {
+        ps_heap_free(slots[i]);
+    }
+    ps_add_relaxed(&x_ended, 1u);
+}
+
 static void *replace_blocks(void *number) {
     uint64_t mine = (uintptr_t)number;
     uint64_t *slots[SLOTS] = {NULL};
     uint64_t random = mine;
     for (int round = 0; round < ROUNDS; round++) {
-        uint64_t **slot = &slots[engine_random(&random) % SLOTS];
-        if (*slot != NULL) {
-            check_stamp(*slot, mine);
-            ps_heap_free(*slot);
-        }
-        *slot = ps_heap_alloc(BYTES);
-        stamp(*slot, mine);
+        replace(&slots[engine_random(&random) % SLOTS], mine);
     }
-    for (size_t i = 0; i < SLOTS; i++) {
-        ps_heap_free(slots[i]);
-    }
-    ps_add_relaxed(&x_ended, 1u);
+    free_and_end(slots);
     return NULL;
 }
 
@@ -190,18 +197,9 @@ static void *begin_and_replace(void *number) {
     uint64_t *slots[SLOTS] = {NULL};
     pthread_barrier_wait(&both_are_ready);
     for (size_t i = 0; i < STEPS_OF_ONE; i++) {
-        uint64_t **slot = &slots[i * 7 % SLOTS];
-        if (*slot != NULL) {
-            check_stamp(*slot, mine);
-            ps_heap_free(*slot);
-        }
-        *slot = ps_heap_alloc(BYTES);
-        stamp(*slot, mine);
+        replace(&slots[i * 7 % SLOTS], mine);
     }
-    for (size_t i = 0; i < SLOTS; i++) {
-        ps_heap_free(slots[i]);
-    }
-    ps_add_relaxed(&x_ended, 1u);
+    free_and_end(slots);
     return NULL;
 }
 

@@ -7,29 +7,7 @@
 #include "pools/engine/front/store.h"
 #include "pools/engine/front/window.h"
 #include "pools/engine/heap/front_path.h"
-#include "tests/unit/engine.h"
-#include "tests/unit/worker.h"
-
-#define LEFT 400
-
-static struct live_block left[LEFT];
-static uint64_t state = 31;
-static size_t any_size;
-static size_t one_size = 100;
-
-static void leave_blocks(void *argument) {
-    const size_t *bytes = argument;
-    for (size_t i = 0; i < LEFT; i++) {
-        size_t wanted = *bytes != 0 ? *bytes : engine_random(&state) % 2000;
-        live_start(&left[i], ps_heap_alloc(wanted), wanted, engine_random(&state));
-        REQUIRE(left[i].address != NULL);
-    }
-}
-
-static void free_left(void *unused) {
-    (void)unused;
-    live_end_all(left, LEFT);
-}
+#include "tests/unit/left_blocks.h"
 
 static void check_nothing_left(void) {
     check_live_blocks(0);
@@ -75,12 +53,6 @@ FRESH_TEST(the_records_of_windows_of_ended_threads_are_used_again) {
     }
     CHECK_PTR_EQ(ps_windows_x_made, made);
     check_nothing_left();
-}
-
-static void allocate_one_more(void *argument) {
-    struct live_block *live = argument;
-    live_start(live, ps_heap_alloc(one_size), one_size, 5);
-    REQUIRE(live->address != NULL);
 }
 
 FRESH_TEST(short_threads_that_leave_blocks_share_their_slabs) {

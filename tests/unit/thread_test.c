@@ -3,32 +3,9 @@
 /* Threads that end: what they leave is adopted or released, and later frees still work. */
 #include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/remote.h"
-#include "tests/unit/engine.h"
-#include "tests/unit/worker.h"
+#include "tests/unit/left_blocks.h"
 
 ENGINE_HEAPS
-
-#define LEFT 400
-
-static struct live_block left[LEFT];
-static uint64_t state = 31;
-
-static void leave_blocks(void *argument) {
-    const size_t *bytes = argument;
-    for (size_t i = 0; i < LEFT; i++) {
-        size_t wanted = *bytes != 0 ? *bytes : engine_random(&state) % 2000;
-        live_start(&left[i], ps_heap_alloc(wanted), wanted, engine_random(&state));
-        REQUIRE(left[i].address != NULL);
-    }
-}
-
-static void free_left(void *unused) {
-    (void)unused;
-    live_end_all(left, LEFT);
-}
-
-static size_t any_size;
-static size_t one_size = 100;
 
 FRESH_TEST(blocks_outlive_their_thread_and_their_memory_goes_back_when_freed) {
     for (int round = 0; round < 5; round++) {
@@ -87,11 +64,6 @@ FRESH_TEST(orphans_are_adopted_before_fresh_memory_is_taken) {
     ps_heap_free(block);
     free_left(NULL);
     check_live_blocks(0);
-}
-
-static void allocate_one_more(void *argument) {
-    struct live_block *live = argument;
-    live_start(live, ps_heap_alloc(one_size), one_size, 5);
 }
 
 FRESH_TEST(short_threads_that_leave_blocks_share_their_spans) {

@@ -40,8 +40,8 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/front/front.h"
 #include "pools/engine/front/store.h"
-#include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/os/turn.h"
 
 _Static_assert(PS_CLASS_LIMIT <= 64, "held");
 
@@ -49,13 +49,6 @@ static uint32_t x_holder; /* lock id of the thread that returns blocks; 0: none 
 
 /* Variables of that thread. */
 static uint64_t held[PS_FRONTS]; /* a bit for each class */
-
-static bool begin(void) {
-    uint32_t none = 0;
-    return ps_cas_strong_acquire(&x_holder, &none, ps_lock_self()); /* acquire: pairs with end */
-}
-
-static void end(void) { ps_store_release(&x_holder, 0u); } /* release: the variables */
 
 /* relaxed, all loads of states and seen ones: hints, or exchanged afterwards. */
 
@@ -278,7 +271,7 @@ static void reserve_all(bool is_all) {
 }
 
 void ps_front_return_idle(bool is_all, bool is_alone) {
-    if (!begin()) {
+    if (!ps_turn_begin(&x_holder)) {
         return;
     }
     bool is_any = false;
@@ -304,7 +297,7 @@ void ps_front_return_idle(bool is_all, bool is_alone) {
             return_held(ps_load_relaxed(&ps_front_table.x_fronts[id]), held[id], is_all);
         }
     }
-    end();
+    ps_turn_end(&x_holder);
 }
 
 /* A sequence that has stored its state over HELD may have popped what is reserved. */
@@ -332,9 +325,8 @@ static void release_classes(struct ps_front *front) {
 }
 
 void ps_front_fork_child(const struct ps_front *own) {
-    /* relaxed: one thread. Its own return of blocks, which a signal handler has interrupted,
-     * continues afterwards: the classes that it holds remain so. */
-    if (ps_load_relaxed(&x_holder) == ps_lock_self()) {
+    /* The classes that an interrupted return of this thread has remain HELD. */
+    if (ps_turn_is_own(&x_holder)) {
         return;
     }
     for (size_t id = 0; id < PS_FRONTS; id++) {
@@ -347,5 +339,5 @@ void ps_front_fork_child(const struct ps_front *own) {
     if (first != NULL && first != own) {
         release_classes(first);
     }
-    ps_store_relaxed(&x_holder, 0u);
+    ps_turn_end(&x_holder);
 }

@@ -13,6 +13,7 @@
 #include "pools/engine/front/slab_bits.h"
 #include "pools/engine/front/store_lists.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/os/turn.h"
 #include "pools/engine/page/arena.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/page_cache.h"
@@ -126,13 +127,6 @@ static bool was_asked;        /* this pass is for a trim */
 static bool is_apart;         /* purged huge pages remain split: huge.h */
 static uintptr_t last_broken; /* number of the huge page that was split last */
 
-static bool begin(void) {
-    uint32_t none = 0;
-    return ps_cas_strong_acquire(&x_holder, &none, ps_lock_self()); /* acquire: pairs with end */
-}
-
-static void end(void) { ps_store_release(&x_holder, 0u); } /* release: the variables */
-
 static bool is_possible(void) {
     size_t page_bytes = ps_os_page_bytes();
     return page_bytes * 2 <= PS_GRANULE_BYTES && PS_GRANULE_BYTES <= page_bytes * 16;
@@ -229,7 +223,7 @@ static void step(uint8_t age, int64_t most_us, uint64_t *bytes) {
 }
 
 bool ps_store_purge_tick(uint64_t now_ms, bool is_asked, uint64_t *bytes) {
-    if (!is_possible() || !begin()) {
+    if (!is_possible() || !ps_turn_begin(&x_holder)) {
         return false;
     }
     if (now_ms >= epoch_ends_ms) {
@@ -243,26 +237,25 @@ bool ps_store_purge_tick(uint64_t now_ms, bool is_asked, uint64_t *bytes) {
     }
     was_asked = is_asked && is_passing;
     bool has_more = is_passing;
-    end();
+    ps_turn_end(&x_holder);
     return has_more;
 }
 
 uint64_t ps_store_purge_all(void) {
     uint64_t bytes = 0;
-    if (is_possible() && begin()) {
+    if (is_possible() && ps_turn_begin(&x_holder)) {
         begin_pass();
         while (is_passing) { /* ends: at the last granule */
             step(0, PS_PURGE_STEP_US, &bytes);
         }
-        end();
+        ps_turn_end(&x_holder);
     }
     return bytes;
 }
 
 void ps_store_purge_fork_child(void) {
-    /* relaxed: one thread. A step of its own continues after the signal handler. */
-    if (ps_load_relaxed(&x_holder) != ps_lock_self()) {
+    if (!ps_turn_is_own(&x_holder)) {
         is_passing = false;
-        ps_store_relaxed(&x_holder, 0u);
+        ps_turn_end(&x_holder);
     }
 }

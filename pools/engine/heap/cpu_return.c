@@ -8,7 +8,7 @@
 
 #include "pools/engine/heap/cpu_first.h"
 #include "pools/engine/heap/thread.h"
-#include "pools/engine/os/lock.h"
+#include "pools/engine/os/turn.h"
 
 #include <string.h>
 
@@ -27,13 +27,6 @@ static size_t next;           /* processor, of the round */
 static uint64_t held_classes; /* of the processor before `next`, since held_us */
 static uint64_t held_us;
 static bool was_filled; /* as x_is_filled, in this round */
-
-static bool begin(void) {
-    uint32_t none = 0;
-    return ps_cas_strong_acquire(&x_holder, &none, ps_lock_self()); /* acquire: pairs with end */
-}
-
-static void end(void) { ps_store_release(&x_holder, 0u); } /* release: the variables */
 
 /* ---- one cache ---- */
 
@@ -170,7 +163,7 @@ static bool step(bool is_all, ps_cpu_return *give) {
 uint32_t ps_cpu_return_tick(uint64_t now_ms, ps_cpu_return *give) {
     /* relaxed, all: hints; the holder writes them. */
     if (now_ms >= ps_load_relaxed(&x_due_ms)) {
-        if (!begin()) {
+        if (!ps_turn_begin(&x_holder)) {
             return BEHIND_MS;
         }
         bool has_more = step(!ps_retention_is_usual(), give);
@@ -180,7 +173,7 @@ uint32_t ps_cpu_return_tick(uint64_t now_ms, ps_cpu_return *give) {
             was_filled = false;
             next = 0;
         }
-        end();
+        ps_turn_end(&x_holder);
         if (has_more) {
             return BEHIND_MS;
         }
@@ -202,10 +195,10 @@ static void wait_for_answer(void) {
 
 /* Begins, if necessary after another thread's step. */
 static bool begin_after_others(void) {
-    bool is_begun = begin();
+    bool is_begun = ps_turn_begin(&x_holder);
     for (int i = 0; i < STEPS_WAITED && !is_begun; i++) {
         wait_ms(1);
-        is_begun = begin();
+        is_begun = ps_turn_begin(&x_holder);
     }
     return is_begun;
 }
@@ -244,7 +237,7 @@ void ps_cpu_return_all(ps_cpu_return *give) {
     for (size_t i = 0; i < ps_cpu_cache_end();) {
         i = return_some(i, give);
     }
-    end();
+    ps_turn_end(&x_holder);
 }
 
 /* ---- forks ---- */
@@ -267,9 +260,8 @@ static void free_classes(struct ps_cpu_cache *cache) {
 }
 
 void ps_cpu_return_fork_child(void) {
-    /* relaxed, both: one thread. A step of its own continues after the signal handler; a class that
-     * another thread had locked then remains HELD, and unused. */
-    if (ps_load_relaxed(&x_holder) == ps_lock_self()) {
+    /* A class that another thread had locked then remains HELD, and unused. */
+    if (ps_turn_is_own(&x_holder)) {
         return;
     }
     for (size_t i = 0; i < ps_cpu_cache_end(); i++) {
@@ -279,5 +271,5 @@ void ps_cpu_return_fork_child(void) {
         }
     }
     held_classes = 0;
-    ps_store_relaxed(&x_holder, 0u);
+    ps_turn_end(&x_holder);
 }
