@@ -197,6 +197,16 @@ static void pop_pop_push_pop(void) {
     pop();
 }
 
+static void pop_thrice_push_pop(void) {
+    pop();
+    pop_pop_push_pop();
+}
+
+static void pop_thrice_push_thrice(void) {
+    pop();
+    pop_twice_push_thrice();
+}
+
 /* Begins when the class is held, or not at all. */
 static void late(void) {
     if ((ps_load_acquire(&front->x_state[CLASS]) & PS_FRONT_HELD) != 0) {
@@ -250,6 +260,12 @@ static void locked_2(void) {
     fill(0, 2);
 }
 
+/* One of two is unused: the other moves. */
+static void locked_unused(void) {
+    locked_2();
+    front->x_seen[CLASS] = 1;
+}
+
 static void here_3(void) {
     set_up(true);
     fill(0, 3);
@@ -272,9 +288,9 @@ static void here_2_null(void) {
     fill(2, 0);
 }
 
-static void here_3_null_1(void) {
+static void here_3_null_2(void) {
     set_up(true);
-    fill(3, 1);
+    fill(3, 2);
 }
 
 /* ---- what must hold afterwards ---- */
@@ -325,6 +341,7 @@ const struct explore_scenario explore_scenarios[] = {
     {"locked_push_pop", locked_0, {push_1, pop}, none_is_lost, false},
     {"locked_pop", locked_2, {pop, pop}, none_is_lost, false},
     {"locked_return", locked_2, {push_1, pop_push, return_all}, none_is_lost, false},
+    {"locked_unused", locked_unused, {push_1, pop_push, return_unused}, none_is_lost, false},
     {"pop", here_3, {pop_pop, return_all}, few_are_lost, false},
     {"push", here_3, {push_pop, return_all}, few_are_lost, false},
     {"pop_push", here_4, {pop_pop_push, return_all}, few_are_lost, false},
@@ -333,8 +350,8 @@ const struct explore_scenario explore_scenarios[] = {
     {"unused", here_unused, {pop_pop_push, return_unused}, few_are_lost, false},
     {"reset", here_2_null, {push_pop, return_all}, none_is_lost, false},
     {"reset_push", here_2_null, {pop_push_push_pop, return_all}, few_are_lost, false},
-    {"reset_above", here_3_null_1, {pop_pop_push_pop, return_all}, few_are_lost, false},
-    {"reset_reached", here_3_null_1, {pop_twice_push_thrice, return_all}, few_are_lost, false},
+    {"reset_above", here_3_null_2, {pop_thrice_push_pop, return_all}, few_are_lost, false},
+    {"reset_reached", here_3_null_2, {pop_thrice_push_thrice, return_all}, few_are_lost, false},
     {"return_twice", here_3, {pop_pop_push, return_twice}, few_are_lost, false},
     {"two_return", here_3, {pop_pop, return_all, return_all}, few_are_lost, false},
     {"locked_twice", locked_2, {push_pop, pop_push, return_twice}, none_is_lost, false},
