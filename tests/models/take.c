@@ -38,6 +38,10 @@ static void *live_medium[2];
 
 /* ---- stubs for the rest of the heap layer ---- */
 
+/* Not used by heaps: the inline functions of front_path.h name them. */
+PS_THREAD_LOCAL_LINE(struct ps_front_words, ps_front_thread);
+struct ps_front_table ps_front_table;
+
 /* A region of few blocks, each at a fixed place. */
 static PS_ALIGNED(65536) char medium[MEDIUM_BLOCKS][2 * PS_GRANULE_BYTES];
 static bool is_medium_out[MEDIUM_BLOCKS];
@@ -86,35 +90,39 @@ pthread_t pthread_self(void) { return (pthread_t)&ps_thread; }
 
 /* ---- the threads ---- */
 
+/* As in thread.c. No function returns it: the explorer sees no store to a result. */
+#define FIRST_WORDS                                                                                \
+    (struct ps_thread_words) { .key = ps_heap_key(NULL), .free_limit = PS_FREE_ALL }
+
 /* Makes the calling thread's heap another thread's. */
 static void hand_to(unsigned thread) {
     ps_thread_of[thread] = ps_thread;
     ps_thread.own->x_thread = &ps_thread_of[thread];
-    ps_thread_of[0] = (struct ps_thread_words){.key = ps_heap_key(NULL), .free_limit = PS_FREE_ALL};
+    ps_thread_of[0] = FIRST_WORDS;
 }
 
 static void *allocate(void) {
-    void *block = ps_heap_alloc(WORLD_BLOCK_BYTES);
+    void *block = ps_owned_alloc(WORLD_BLOCK_BYTES);
     explore_use(block, WORLD_BLOCK_BYTES);
     *(uintptr_t *)block = 0; /* the world has one salt: an old link would pass for a new one */
     return block;
 }
 
 static void *allocate_medium(void) {
-    char *block = ps_heap_alloc(MEDIUM_BYTES);
+    char *block = ps_owned_alloc(MEDIUM_BYTES);
     explore_use(block, sizeof(uintptr_t));
     return block;
 }
 
 static void end_medium(size_t index) {
     explore_use(live_medium[index], sizeof(uintptr_t));
-    ps_heap_free(live_medium[index]);
+    ps_owned_free(live_medium[index]);
     live_medium[index] = NULL;
 }
 
 static void end(size_t index) {
     explore_use(live[index], WORLD_BLOCK_BYTES);
-    ps_heap_free(live[index]);
+    ps_owned_free(live[index]);
     live[index] = NULL;
 }
 
@@ -124,6 +132,9 @@ static void begin(void) {
     ps_size_classes[0].first = 1;
     ps_size_classes[0].limit++;
     ps_take_start();
+    for (size_t i = 0; i < PS_MODEL_THREADS; i++) {
+        ps_thread_of[i] = FIRST_WORDS;
+    }
     ps_thread.is_announced = 1;
 }
 
@@ -328,7 +339,7 @@ static void all_returns(void) {
     for (size_t i = 0; i < MEDIUM_BLOCKS; i++) {
         EXPLORE_ASSERT(!is_medium_out[i]);
     }
-    ps_thread_of[0] = (struct ps_thread_words){.key = ps_heap_key(NULL), .free_limit = PS_FREE_ALL};
+    ps_thread_of[0] = FIRST_WORDS;
     struct ps_heap *adopter = ps_heap_acquire();
     for (struct ps_span *span;
          (span = ps_orphans_adopt(0, ps_heap_key_of(adopter, 0), true)) != NULL;) {
