@@ -75,30 +75,33 @@ is_not_pushed:
     return false;
 }
 
-/* NULL: there is no block, or the sequence was aborted. */
+/* NULL: there is no block, or the sequence was aborted. No jump to a label of C: with outputs GCC
+ * 12 takes values for NULL there that the outputs have overwritten. */
 PS_INLINE void *ps_front_pop_here(const struct ps_front_table *table, size_t class_index) {
     void *block;
-    __asm__ goto(PS_FRONT_BEGIN("%l[is_not_popped]") /* */
-                 "testw %%cx, %%cx\n"
-                 "jle %l[is_not_popped]\n" /* also if it is held */
-                 "movzwl %c[places](%[table],%[class],4), %%edx\n"
-                 "movzwl %%cx, %k[block]\n"
-                 "addq %[block], %%rdx\n"
-                 "movq %c[entries]-8(%%rax,%%rdx,8), %[block]\n"
-                 "testq %[block], %[block]\n"
-                 "jle %l[is_not_popped]\n" /* also if it is reserved: see front_return.c */
-                 "movq %c[entries]-16(%%rax,%%rdx,8), %%rdx\n"
-                 "addq %[popped], %%rcx\n"
-                 "movq %%rcx, (%%rax,%[class],8)\n"
-                 "2: prefetchw (%%rdx)\n" /* the next one that leaves; any address */
-                 PS_FRONT_ABORT("%l[is_not_popped]")
-                 : [block] "=&r"(block)
-                 : PS_FRONT_OPERANDS, [popped] "er"((int64_t)PS_FRONT_POPPED)
-                 : "rax", "rcx", "rdx", "cc", "memory"
-                 : is_not_popped);
-    return block;
-is_not_popped:
-    return NULL;
+    bool is_popped;
+    __asm__ volatile(PS_FRONT_BEGIN("5f") /* */
+                     "testw %%cx, %%cx\n"
+                     "jle 5f\n" /* also if it is held */
+                     "movzwl %c[places](%[table],%[class],4), %%edx\n"
+                     "movzwl %%cx, %k[block]\n"
+                     "addq %[block], %%rdx\n"
+                     "movq %c[entries]-8(%%rax,%%rdx,8), %[block]\n"
+                     "testq %[block], %[block]\n"
+                     "jle 5f\n" /* also if it is reserved: see front_return.c */
+                     "movq %c[entries]-16(%%rax,%%rdx,8), %%rdx\n"
+                     "addq %[popped], %%rcx\n" /* never 0 */
+                     "movq %%rcx, (%%rax,%[class],8)\n"
+                     "2: prefetchw (%%rdx)\n" /* the next one that leaves; any address */
+                     "6:\n"                   /* */
+                     PS_FRONT_ABORT("5f") ".pushsection .text.aborted, \"ax\"\n"
+                                          "5: xorl %k[block], %k[block]\n"
+                                          "jmp 6b\n"
+                                          ".popsection\n"
+                     : [block] "=&r"(block), "=@ccne"(is_popped)
+                     : PS_FRONT_OPERANDS, [popped] "er"((int64_t)PS_FRONT_POPPED)
+                     : "rax", "rcx", "rdx", "memory");
+    return is_popped ? block : NULL;
 }
 
 /* Sets the number of entries to 0 if the newest is NULL or reserved. */
