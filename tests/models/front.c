@@ -76,6 +76,8 @@ void ps_store_give(uint32_t class_index, void **given, size_t count) {
     }
 }
 
+void ps_store_fork_add(uint32_t class_index, void *block) { ps_store_give(class_index, &block, 1); }
+
 /* ---- sequences ---- */
 
 static void **entry_of(uint64_t state) {

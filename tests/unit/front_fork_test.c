@@ -3,9 +3,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Forks while other threads allocate, free and return blocks, by sequences and without: each child
- * takes all free blocks. None is had twice, and none is live in the parent's threads. By night: a
- * fork copies pages one after the other while threads run, so that on a slow build a block may be
- * with its thread on one page and free on another.
+ * takes all free blocks. None is had twice, and none is live in the parent's threads. By night, for
+ * its length.
  */
 #include "pools/engine/page/medium.h"
 #include "tests/unit/front_ways.h"

@@ -205,7 +205,8 @@ static inline void ps_front_reset(const struct ps_front *own, size_t class_index
 size_t ps_front_blocks(uint32_t class_index);
 uint64_t ps_front_takes(uint32_t class_index);
 
-/* In the child of a fork, on its only thread. own: its own front, or NULL. */
+/* In the child of a fork, on its only thread, before ps_store_fork_child. own: its own front, or
+ * NULL. */
 void ps_front_fork_child(const struct ps_front *own);
 
 #endif

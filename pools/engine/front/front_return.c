@@ -34,8 +34,8 @@
  * Without sequences HELD alone excludes others. If the calling thread is the only one of the
  * process, no thread is in a sequence, and all entries return.
  *
- * In the child of a fork HELD is cleared, which undoes a push or pop that had not taken effect, or
- * that entries were reserved. The class whose entries were being moved loses its blocks.
+ * The child of a fork empties all fronts (store.h says why), and clears HELD. The class whose
+ * entries were being moved loses its blocks.
  */
 #include "pools/engine/base/bits.h"
 #include "pools/engine/front/front.h"
@@ -311,15 +311,26 @@ static void cancel_reserved(struct ps_front *front, uint32_t class_index) {
     }
 }
 
-/* For a front that no thread here uses: not the calling thread's own. */
-static void release_classes(struct ps_front *front) {
+/* Returns the blocks of a front that no other thread here uses. */
+static void empty(struct ps_front *front) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        if (&front->x_state[i] == ps_front_held) {
+            continue;
+        }
         if (ps_load_relaxed(&x_holder) != 0) { /* relaxed: one thread */
             cancel_reserved(front, i);
         }
-        uint64_t state = front->x_state[i] & ~PS_FRONT_HELD;
-        state = front->moving == i + 1 ? state & ~PS_FRONT_COUNT : state;
-        front->x_state[i] = &front->x_state[i] != ps_front_held ? state : front->x_state[i];
+        uint64_t state = front->x_state[i];
+        size_t most = front->moving == i + 1 ? 0 : ps_front_table.places[i].most;
+        size_t count = ps_min(state & PS_FRONT_COUNT, most);
+        void **entries = entries_of(front, i);
+        for (size_t k = 0; k < count; k++) {
+            if (entries[k] != NULL) {
+                ps_store_fork_add(i, entries[k]);
+            }
+        }
+        front->x_state[i] = state & ~(PS_FRONT_HELD | PS_FRONT_COUNT);
+        front->x_seen[i] = front->x_state[i];
     }
     front->moving = 0;
 }
@@ -332,12 +343,12 @@ void ps_front_fork_child(const struct ps_front *own) {
     for (size_t id = 0; id < PS_FRONTS; id++) {
         struct ps_front *front = ps_load_relaxed(&ps_front_table.x_fronts[id]);
         if (front != NULL) {
-            release_classes(front);
+            empty(front);
         }
     }
     struct ps_front *first = ps_load_relaxed(&ps_front_table.x_own);
     if (first != NULL && first != own) {
-        release_classes(first);
+        empty(first);
     }
     ps_turn_end(&x_holder);
 }

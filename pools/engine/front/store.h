@@ -11,9 +11,8 @@
  * for a purge delay (ps_store_purge_tick).
  *
  * Any thread, one lock for each class and node (PS_RANK_STORE), held for the blocks of a batch. In
- * the child of a fork the lists of a class whose lock another thread held are made anew from the
- * bitmaps, which are right at each instant except for the batch that was being moved: its blocks
- * may remain used.
+ * the child of a fork the lists are made anew from the bitmaps, which are right at each instant
+ * except for the batch that was being moved: its blocks may remain used.
  */
 #ifndef PS_FRONT_STORE_H
 #define PS_FRONT_STORE_H
@@ -94,7 +93,18 @@ uint64_t ps_store_purge_all(void);
 
 void ps_store_purge_fork_child(void);
 
-/* Repairs the locks and lists in the child of a fork, on its only thread. */
-void ps_store_fork_child(void);
+/*
+ * In the child of a fork, on its only thread. Other threads ran while the kernel copied page after
+ * page, so that a free block may be in a front on one page and in a bitmap, or in another front, on
+ * the next. So the blocks of all fronts and windows of others return to the bitmaps, where each is
+ * free once, and then the lists are made anew.
+ */
+
+/* Marks a block as free; it may be so already, or its slab may have ended. */
+void ps_store_fork_add(uint32_t class_index, void *block);
+
+/* Repairs the locks, and the lists: of all classes if had_others, or else of those whose lock
+ * another thread held. Reads the slot of each granule then. */
+void ps_store_fork_child(bool had_others);
 
 #endif

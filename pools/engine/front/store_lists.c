@@ -238,17 +238,53 @@ bool ps_store_has_gained(struct ps_store *store, struct ps_slab *slab) {
 
 /* ---- forks ---- */
 
-typedef bool held_stores[PS_NODES][PS_CLASS_LIMIT];
+typedef bool chosen_stores[PS_NODES][PS_CLASS_LIMIT];
 
-static void rebuild(struct ps_slot *slot, held_stores held) {
-    struct ps_slab *slab = (struct ps_slab *)slot;
-    if (slot->run.kind != PS_RUN_SLAB || !held[slab->run.node][slab->class_index]) {
+void ps_store_fork_add(uint32_t class_index, void *block) {
+    struct ps_slab *slab = ps_slab_holding(ps_page_map_slot(block), block);
+    if (slab == NULL || slab->class_index != class_index || !ps_slab_has_block(slab, block) ||
+        ps_lock_is_own(&ps_store_of(slab)->lock)) {
         return;
     }
+    size_t index = ps_slab_index(slab, block);
+    ps_slab_set_word(&slab->bits[index / 64], slab->bits[index / 64] | (uint64_t)1 << index % 64);
+    ps_slab_raise_fresh(slab, index + 1);
+}
+
+static size_t count_free(const struct ps_slab *slab) {
     size_t count = 0;
     for (size_t w = 0; w < (size_t)(ps_slab_class(slab)->limit + 63) / 64; w++) {
         count += (size_t)__builtin_popcountll(slab->bits[w]);
     }
+    return count;
+}
+
+/* The bitmap may be newer than the slot. */
+static void raise_fresh_to_used(struct ps_slab *slab) {
+    for (;;) { /* ends: fresh rises */
+        size_t most = (size_t)(ps_slab_class(slab)->limit - slab->fresh);
+        size_t length = ps_slab_run_length(slab, slab->fresh, most);
+        if (length == most) {
+            return;
+        }
+        ps_slab_raise_fresh(slab, slab->fresh + length + 1);
+    }
+}
+
+static void rebuild(struct ps_slot *slot, chosen_stores chosen) {
+    struct ps_slab *slab = (struct ps_slab *)slot;
+    if (slot->run.kind != PS_RUN_SLAB) {
+        return;
+    }
+    count_slabs(slab->class_index, 1);
+    if (!chosen[slab->run.node][slab->class_index]) {
+        return;
+    }
+    size_t count = count_free(slab);
+    if (count == 0 && slab->x_free_count == 0 && slab->place == 0) {
+        return; /* its page need not be copied */
+    }
+    raise_fresh_to_used(slab);
     ps_slab_set_free_count(slab, count);
     slab->place = 0;
     ps_store_relist(ps_store_of(slab), slab);
@@ -256,17 +292,20 @@ static void rebuild(struct ps_slot *slot, held_stores held) {
 }
 
 /* By granules: the lengths of runs may be half written. */
-static void rebuild_all(held_stores held) {
+static void rebuild_all(chosen_stores chosen) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        ps_store_relaxed(&ps_store_x_counts[i].x_slabs, (uint64_t)0); /* relaxed: one thread */
+    }
     for (size_t i = 0; i < ps_page_arena_count(); i++) {
         const struct ps_page_arena *arena = ps_page_arena_at(i);
         for (size_t k = 0; k < arena->granules; k++) {
-            rebuild(ps_page_map_slot(arena->base + (k << PS_GRANULE_SHIFT)), held);
+            rebuild(ps_page_map_slot(arena->base + (k << PS_GRANULE_SHIFT)), chosen);
         }
     }
 }
 
-void ps_store_fork_child(void) {
-    held_stores held = {0};
+void ps_store_fork_child(bool had_others) {
+    chosen_stores chosen = {0};
     bool is_any = false;
     for (uint32_t node = 0; node <= ps_node_last(); node++) {
         for (uint32_t i = 0; i < ps_size_class_count; i++) {
@@ -274,18 +313,18 @@ void ps_store_fork_child(void) {
             if (store == NULL) {
                 break;
             }
-            held[node][i] = ps_lock_is_left_behind(&store->lock);
-            (void)ps_lock_fork_child(&store->lock);
-            if (held[node][i]) {
+            bool is_left_behind = ps_lock_is_left_behind(&store->lock);
+            if (ps_lock_fork_child(&store->lock) && (had_others || is_left_behind)) {
                 memset(store->lists, 0, sizeof store->lists);
                 store->nonempty = 0;
                 store->drained = 0;
+                chosen[node][i] = true;
                 is_any = true;
             }
         }
     }
     ps_slab_bits_fork_child();
     if (is_any) {
-        rebuild_all(held);
+        rebuild_all(chosen);
     }
 }

@@ -8,14 +8,20 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
 
+#include <string.h>
+
 static struct ps_lock list_lock = PS_LOCK_INIT(PS_RANK_WINDOWS);
 static struct ps_windows *first_free;
 struct ps_windows *ps_windows_x_made;
+
+/* relaxed: read in the child of a fork. */
+static void own(struct ps_windows *windows) { ps_store_relaxed(&windows->x_owner, ps_lock_self()); }
 
 static struct ps_windows *take_free(void) {
     ps_lock_acquire(&list_lock);
     struct ps_windows *found = list_lock.depth == 0 ? first_free : NULL;
     if (found != NULL) {
+        own(found);
         first_free = found->next_free;
     }
     ps_lock_release(&list_lock);
@@ -25,6 +31,7 @@ static struct ps_windows *take_free(void) {
 static struct ps_windows *make(void) {
     struct ps_windows *made = ps_metadata_take(sizeof *made);
     if (made != NULL) {
+        own(made);
         made->next_made = ps_load_relaxed(&ps_windows_x_made); /* relaxed: exchanged below */
         /* release: a reader of the list finds a record that is zero. */
         while (!ps_cas_weak_release(&ps_windows_x_made, &made->next_made, made)) {
@@ -35,12 +42,7 @@ static struct ps_windows *make(void) {
 
 struct ps_windows *ps_windows_acquire(void) {
     struct ps_windows *found = take_free();
-    found = found != NULL ? found : make();
-    if (found != NULL) {
-        /* relaxed: read in the child of a fork; one that is not there yet is lost. */
-        ps_store_relaxed(&found->x_owner, ps_lock_self());
-    }
-    return found;
+    return found != NULL ? found : make();
 }
 
 void ps_windows_empty(struct ps_windows *windows) {
@@ -57,12 +59,12 @@ void ps_windows_empty(struct ps_windows *windows) {
 
 void ps_windows_release(struct ps_windows *windows) {
     ps_windows_empty(windows);
-    ps_store_relaxed(&windows->x_owner, 0u); /* relaxed: as above */
     ps_lock_acquire(&list_lock);
     if (list_lock.depth == 0) {
         windows->next_free = first_free;
         first_free = windows;
     }
+    ps_store_relaxed(&windows->x_owner, 0u); /* relaxed: as above */
     ps_lock_release(&list_lock);
 }
 
@@ -76,11 +78,31 @@ size_t ps_windows_blocks(uint32_t class_index) {
     return blocks;
 }
 
-void ps_windows_fork_child(void) {
-    (void)ps_lock_fork_child(&list_lock); /* the list is right at each instant */
-    for (struct ps_windows *one = ps_windows_x_made; one != NULL; one = one->next_made) {
-        if (one->x_owner != 0 && one->x_owner != ps_lock_self()) {
-            ps_windows_release(one);
+static void add_blocks(const struct ps_windows *windows) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        ps_range range = windows->x_ranges[i];
+        for (size_t k = 0; k < ps_range_count(range); k++) {
+            ps_store_fork_add(i, ps_range_lowest(range) + k * ps_size_classes[i].block_bytes);
         }
+        ps_add_relaxed(&ps_store_x_counts[i].x_singles, -(uint64_t)ps_range_count(range));
+    }
+}
+
+void ps_windows_fork_child(void) {
+    if (!ps_lock_fork_child(&list_lock)) {
+        return; /* this thread is changing the list */
+    }
+    first_free = NULL;
+    for (struct ps_windows *one = ps_windows_x_made; one != NULL; one = one->next_made) {
+        if (one->x_owner == ps_lock_self()) {
+            continue;
+        }
+        if (one->x_owner != 0) {
+            add_blocks(one);
+            memset(one->x_ranges, 0, sizeof one->x_ranges);
+            one->x_owner = 0;
+        }
+        one->next_free = first_free;
+        first_free = one;
     }
 }

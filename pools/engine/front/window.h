@@ -50,7 +50,8 @@ void ps_windows_release(struct ps_windows *windows);
 /* Blocks of a class in the windows of all threads: a snapshot. */
 size_t ps_windows_blocks(uint32_t class_index);
 
-/* In the child of a fork, on its only thread: releases the records of all others. */
+/* In the child of a fork, on its only thread, before ps_store_fork_child: releases the records of
+ * all others. */
 void ps_windows_fork_child(void);
 
 #endif

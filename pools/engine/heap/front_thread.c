@@ -266,12 +266,16 @@ void ps_front_engine_fork_child(void) {
         return;
     }
     (void)ps_lock_fork_child(&users_lock);
-    ps_store_relaxed(&x_users, words->own != &ps_front_none ? 1u : 0u); /* relaxed: one thread */
-    ps_store_fork_child();
-    ps_store_purge_fork_child();
-    ps_front_fork_child(words->own);
-    ps_windows_fork_child();
     struct ps_front *own = ps_front_table.x_own;
+    /* relaxed, both: one thread. */
+    bool had_others = own == NULL || words->own != own || ps_load_relaxed(&x_users) > 1;
+    ps_store_relaxed(&x_users, words->own != &ps_front_none ? 1u : 0u);
+    if (had_others) {
+        ps_front_fork_child(words->own);
+        ps_windows_fork_child();
+    }
+    ps_store_fork_child(had_others);
+    ps_store_purge_fork_child();
     if (words->own != own && own != NULL) { /* of a thread that is not here */
         ps_front_drop(own);
         ps_front_table.x_own = NULL;

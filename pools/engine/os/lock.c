@@ -87,10 +87,17 @@ bool ps_lock_fork_child(struct ps_lock *lock) {
     return true;
 }
 
+/* relaxed: as above. */
+static uint32_t holder_of(const struct ps_lock *lock) {
+    return ps_load_relaxed(&lock->x_state) & ~PS_LOCK_WAITERS;
+}
+
+bool ps_lock_is_own(const struct ps_lock *lock) {
+    return holder_of(lock) != 0 && holder_of(lock) == ps_lock_thread_id;
+}
+
 bool ps_lock_is_left_behind(const struct ps_lock *lock) {
-    /* relaxed: as above. */
-    uint32_t holder = ps_load_relaxed(&lock->x_state) & ~PS_LOCK_WAITERS;
-    return holder != 0 && holder != ps_lock_thread_id;
+    return holder_of(lock) != 0 && !ps_lock_is_own(lock);
 }
 
 bool ps_lock_fork_repaired(void) { return !self_state.is_interrupted; }

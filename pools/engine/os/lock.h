@@ -141,8 +141,9 @@ bool ps_lock_is_forking(void);
  */
 bool ps_lock_fork_child(struct ps_lock *lock);
 
-/* Before it: whether another thread held the lock. */
+/* Before it: whether another thread held the lock, or the calling one. */
 bool ps_lock_is_left_behind(const struct ps_lock *lock);
+bool ps_lock_is_own(const struct ps_lock *lock);
 
 /*
  * Makes contended locks detect the child of a fork by themselves, before ps_lock_fork_child has
