@@ -36,7 +36,7 @@ FRESH_TEST(the_granules_of_a_slab_lead_to_it) {
             struct ps_slab *slab = ps_slab_of(out[i]);
             bool is_short = slab->run.granules == 1;
             uint32_t tag = ps_page_map_tag(out[i]);
-            CHECK_EQ(is_short ? ps_slab_tag_class(tag) : tag, is_short ? class_index : 0);
+            CHECK_EQ(is_short ? (uint8_t)tag : tag, is_short ? class_index + 1 : 0);
             for (size_t at = 0; at < block_bytes_of(class_index); at += 4096) {
                 CHECK_PTR_EQ(ps_slab_holding(ps_page_map_slot(out[i] + at), out[i] + at), slab);
             }

@@ -106,7 +106,8 @@ static inline bool ps_slab_is_free(const struct ps_slab *slab, const void *block
 /*
  * The tag of a slab of one granule: the class, plus 1, and above PS_SLAB_TAG_BITS how many blocks
  * beyond the first may be out, less 1. A free of an address whose index is higher is a misuse. 0
- * while no block is out.
+ * while no block is out; and if the slab is inherited: it existed when this process was forked, and
+ * no block has been taken since.
  */
 #define PS_SLAB_TAG_BITS PS_SCALED_SHIFT
 static inline void ps_slab_set_tag(const struct ps_slab *slab) {
@@ -116,7 +117,11 @@ static inline void ps_slab_set_tag(const struct ps_slab *slab) {
         ps_page_map_set_tag(slab->run.base, last << PS_SLAB_TAG_BITS | (slab->class_index + 1u));
     }
 }
-PS_INLINE uint32_t ps_slab_tag_class(uint32_t tag) { return (uint8_t)tag - 1u; }
+/* slab: a block of it is out. */
+static inline bool ps_slab_is_inherited(const struct ps_slab *slab) {
+    return ps_slab_class(slab)->factor != 0 && ps_page_map_has_tag(slab->run.base) &&
+           ps_page_map_tag(slab->run.base) == 0;
+}
 
 /* Reports a call on an address within a slab that is not a live block: it lies inside of one, or
  * the block is free. */

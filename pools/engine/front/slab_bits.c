@@ -29,7 +29,6 @@ void ps_slab_add_range(struct ps_slab *slab, size_t first, size_t count) {
         first += here;
         left -= here;
     }
-    ps_slab_set_free_count(slab, slab->x_free_count + count);
 }
 
 void ps_slab_remove_range(struct ps_slab *slab, size_t first, size_t count) {
@@ -40,7 +39,6 @@ void ps_slab_remove_range(struct ps_slab *slab, size_t first, size_t count) {
         first += here;
         left -= here;
     }
-    ps_slab_set_free_count(slab, slab->x_free_count - count);
 }
 
 size_t ps_slab_run_length(const struct ps_slab *slab, size_t first, size_t most) {

@@ -16,7 +16,8 @@ static inline void ps_slab_set_free_count(struct ps_slab *slab, size_t count) {
     ps_store_relaxed(&slab->x_free_count, (uint16_t)count); /* relaxed: as above */
 }
 
-/* Marks adjacent blocks as free, or as used. The first reports one that is free already. */
+/* Marks adjacent blocks as free, or as used, and does not count them. The first reports one that is
+ * free already. */
 void ps_slab_add_range(struct ps_slab *slab, size_t first, size_t count);
 void ps_slab_remove_range(struct ps_slab *slab, size_t first, size_t count);
 

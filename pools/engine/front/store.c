@@ -34,21 +34,22 @@ static size_t purged_length(const struct ps_slab *slab, size_t first, size_t mos
 }
 
 /* Makes pages that blocks from `first` on reach into resident, as far as the account knows. */
-static void touch_pages(struct ps_slab *slab, size_t first, size_t count) {
+static void touch_pages(struct ps_store *store, struct ps_slab *slab, size_t first, size_t count) {
     if (PS_LIKELY(slab->purged_pages == 0)) {
         return;
     }
     size_t block_bytes = ps_slab_class(slab)->block_bytes;
     size_t begin_page = first * block_bytes / ps_os_page_bytes();
     size_t last_page = ((first + count) * block_bytes - 1) / ps_os_page_bytes();
-    for (size_t page = begin_page; page <= last_page; page++) {
-        slab->purged_pages &= (uint16_t) ~(1u << page);
-    }
+    uint16_t pages = (uint16_t)((2u << last_page) - (1u << begin_page)) & slab->purged_pages;
+    ps_store_set_purged(store, slab, slab->purged_pages & (uint16_t)~pages);
+    /* relaxed: written under the lock. */
+    ps_store_relaxed(&store->x_touched, store->x_touched + (uint64_t)__builtin_popcount(pages));
 }
 
 /* A window of a slab whose freed blocks are all used again, or whose first free blocks lie in
  * purged pages. 0: there is none. */
-static ps_range take_window(struct ps_slab *slab) {
+static ps_range take_window(struct ps_store *store, struct ps_slab *slab) {
     const struct ps_size_class *class = ps_slab_class(slab);
     size_t fresh_blocks = (size_t)(class->limit - slab->fresh);
     size_t most = slab->window_blocks;
@@ -65,9 +66,10 @@ static ps_range take_window(struct ps_slab *slab) {
     if (count == 0) {
         return 0;
     }
-    touch_pages(slab, first, count);
+    touch_pages(store, slab, first, count);
     ps_slab_remove_range(slab, first, count);
     ps_slab_raise_fresh(slab, first + count);
+    ps_store_add_free(store, slab, -count);
     /* The program is growing. */
     size_t bound = ps_max(WINDOW_BYTES_MOST / class->block_bytes, 1);
     slab->window_blocks = (uint16_t)ps_min(most * 2, bound);
@@ -75,7 +77,8 @@ static ps_range take_window(struct ps_slab *slab) {
     return ps_range_of(ps_slab_block(slab, first), count);
 }
 
-static size_t take_blocks(struct ps_slab *slab, void **blocks, size_t most) {
+static size_t take_blocks(struct ps_store *store, struct ps_slab *slab, void **blocks,
+                          size_t most) {
     size_t block_bytes = ps_slab_class(slab)->block_bytes;
     size_t words = (size_t)(ps_slab_class(slab)->limit + 63) / 64;
     size_t taken = 0;
@@ -89,12 +92,12 @@ static size_t take_blocks(struct ps_slab *slab, void **blocks, size_t most) {
             last = w * 64 + (size_t)__builtin_ctzll(left);
             left &= left - 1;
             blocks[taken++] = slab->run.base + last * block_bytes;
-            touch_pages(slab, last, 1);
+            touch_pages(store, slab, last, 1);
         }
         ps_slab_set_word(&slab->bits[w], left);
     }
     ps_slab_raise_fresh(slab, last + 1);
-    ps_slab_set_free_count(slab, slab->x_free_count - taken);
+    ps_store_add_free(store, slab, -taken);
     return taken;
 }
 
@@ -105,14 +108,15 @@ static size_t take_from(struct ps_store *store, void **blocks, size_t most, ps_r
         struct ps_slab *slab = ps_slab_of_run(store->lists[place]);
         ps_store_count_drained(store, -(uint32_t)ps_slab_is_drained(slab));
         if (range != NULL && taken == 0) {
-            *range = take_window(slab);
+            *range = take_window(store, slab);
             if (*range != 0) {
-                ps_store_relist(store, slab);
                 return 0;
             }
         }
-        taken += take_blocks(slab, &blocks[taken], most - taken);
-        ps_store_relist(store, slab);
+        taken += take_blocks(store, slab, &blocks[taken], most - taken);
+        if (PS_UNLIKELY(ps_slab_is_inherited(slab))) {
+            ps_slab_set_tag(slab);
+        }
     }
     return taken;
 }
@@ -157,8 +161,8 @@ static void sort(void **blocks, size_t count) {
     }
 }
 
-/* Adds the blocks at the front of a sorted batch that are of the same slab. Returns how many. */
-static size_t add_blocks(struct ps_slab *slab, void *const *blocks, size_t count) {
+/* Marks the blocks at the front of a sorted batch that are of the same slab. Returns how many. */
+static size_t mark_blocks(struct ps_slab *slab, void *const *blocks, size_t count) {
     const char *base = slab->run.base;
     size_t bytes = (size_t)slab->run.granules << PS_GRANULE_SHIFT;
     size_t i = 0;
@@ -171,7 +175,6 @@ static size_t add_blocks(struct ps_slab *slab, void *const *blocks, size_t count
         }
         ps_slab_set_word(word, *word | bit);
     }
-    ps_slab_set_free_count(slab, slab->x_free_count + i);
     return i;
 }
 
@@ -190,8 +193,9 @@ void ps_store_give(uint32_t class_index, void **blocks, size_t count) {
             if (slab->run.node != node) {
                 break;
             }
-            i += add_blocks(slab, &blocks[i], count - i);
-            if (ps_store_has_gained(store, slab)) {
+            size_t gained = mark_blocks(slab, &blocks[i], count - i);
+            i += gained;
+            if (ps_store_gain(store, slab, gained)) {
                 slab->run.next = gone;
                 gone = &slab->run;
             }
@@ -212,18 +216,10 @@ void ps_store_give_range(uint32_t class_index, char *lowest, size_t count) {
         return;
     }
     ps_slab_add_range(slab, ps_slab_index(slab, lowest), count);
-    bool is_gone = ps_store_has_gained(store, slab);
+    bool is_gone = ps_store_gain(store, slab, count);
     ps_store_end(store);
     if (is_gone) {
         ps_store_destroy(slab);
-    }
-}
-
-void ps_store_retag(const struct ps_slab *slab) {
-    struct ps_store *store = ps_store_of(slab);
-    if (ps_store_begin(store)) { /* under the lock, since `fresh` may rise meanwhile */
-        ps_slab_set_tag(slab);
-        ps_store_end(store);
     }
 }
 

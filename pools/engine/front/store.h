@@ -62,12 +62,17 @@ void ps_store_give(uint32_t class_index, void **blocks, size_t count);
 /* Returns adjacent blocks of one slab. */
 void ps_store_give_range(uint32_t class_index, char *lowest, size_t count);
 
-/* Sets the tag of a slab, of which the caller has a block. */
-void ps_store_retag(const struct ps_slab *slab);
-
 /* Returns slabs without used blocks to the page cache, except for one of each class if `is_all` is
  * false. */
 void ps_store_drop_drained(bool is_all);
+
+/* Counts of all slabs: a snapshot. */
+struct ps_store_usage {
+    uint64_t free_bytes;    /* of free blocks, without purged pages */
+    uint64_t purged_bytes;  /* of purged pages */
+    uint64_t touched_bytes; /* of purged pages that were used again, since the start */
+};
+void ps_store_read_usage(struct ps_store_usage *usage);
 
 /* ---- holes: store_purge.c ---- */
 
@@ -104,7 +109,7 @@ void ps_store_purge_fork_child(void);
 void ps_store_fork_add(uint32_t class_index, void *block);
 
 /* Repairs the locks, and the lists: of all classes if had_others, or else of those whose lock
- * another thread held. Reads the slot of each granule then. */
+ * another thread held. Reads the slot of each granule then. Makes all slabs inherited (slab.h). */
 void ps_store_fork_child(bool had_others);
 
 #endif

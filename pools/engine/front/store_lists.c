@@ -7,6 +7,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/front/slab_bits.h"
 #include "pools/engine/front/store.h"
+#include "pools/engine/os/os.h"
 #include "pools/engine/page/arena.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/medium.h"
@@ -113,7 +114,7 @@ void ps_store_count_drained(struct ps_store *store, uint32_t change) {
     ps_store_relaxed(&store->drained, store->drained + change); /* relaxed: others read a hint */
 }
 
-void ps_store_relist(struct ps_store *store, struct ps_slab *slab) {
+static void relist(struct ps_store *store, struct ps_slab *slab) {
     slab->epoch = ps_load_relaxed(&ps_store_x_epoch); /* relaxed: a time */
     if (slab->x_free_count == 0) {
         unlist(store, slab);
@@ -121,6 +122,31 @@ void ps_store_relist(struct ps_store *store, struct ps_slab *slab) {
         unlist(store, slab);
         enlist(store, slab, place_of(slab));
     }
+}
+
+/* relaxed, both: written under the lock. */
+static void count_free_blocks(struct ps_store *store, uint64_t change) {
+    ps_store_relaxed(&store->x_free, store->x_free + change);
+}
+
+static void count_purged(struct ps_store *store, uint64_t change) {
+    ps_store_relaxed(&store->x_purged, store->x_purged + change);
+}
+
+void ps_store_add_free(struct ps_store *store, struct ps_slab *slab, size_t blocks) {
+    ps_slab_set_free_count(slab, slab->x_free_count + blocks);
+    count_free_blocks(store, blocks);
+    relist(store, slab);
+}
+
+static uint64_t purged_of(const struct ps_slab *slab) {
+    return (uint64_t)__builtin_popcount(slab->purged_pages);
+}
+
+void ps_store_set_purged(struct ps_store *store, struct ps_slab *slab, uint16_t pages) {
+    count_purged(store, -purged_of(slab));
+    slab->purged_pages = pages;
+    count_purged(store, purged_of(slab));
 }
 
 /* ---- slabs ---- */
@@ -189,7 +215,7 @@ static bool add_slab(struct ps_run *run, uint32_t class_index, size_t lent_at) {
     ps_store_release(&run->kind, (uint8_t)PS_RUN_SLAB);
     count_slabs(class_index, 1);
     ps_store_count_drained(store, 1);
-    ps_store_relist(store, slab);
+    ps_store_add_free(store, slab, ps_class_capacity(class_index));
     ps_store_end(store);
     return true;
 }
@@ -224,16 +250,40 @@ bool ps_store_retire(struct ps_store *store, struct ps_slab *slab, bool is_all) 
     ps_store_relaxed(&slab->run.kind, (uint8_t)PS_RUN_BUSY);
     ps_store_count_drained(store, (uint32_t)-1);
     count_slabs(slab->class_index, (uint64_t)-1);
+    count_free_blocks(store, -(uint64_t)slab->x_free_count);
+    count_purged(store, -purged_of(slab));
     return true;
 }
 
-bool ps_store_has_gained(struct ps_store *store, struct ps_slab *slab) {
-    ps_store_relist(store, slab);
+bool ps_store_gain(struct ps_store *store, struct ps_slab *slab, size_t blocks) {
+    ps_store_add_free(store, slab, blocks);
     if (ps_slab_is_drained(slab)) {
         ps_store_count_drained(store, 1);
         return ps_store_retire(store, slab, !ps_retention_is_usual());
     }
     return false;
+}
+
+static void add_usage(struct ps_store_usage *usage, const struct ps_store *store,
+                      uint32_t class_index) {
+    /* relaxed, all: hints. */
+    uint64_t purged = ps_load_relaxed(&store->x_purged) * ps_os_page_bytes();
+    uint64_t free = ps_load_relaxed(&store->x_free) * ps_size_classes[class_index].block_bytes;
+    usage->free_bytes += free - ps_min(free, purged);
+    usage->purged_bytes += purged;
+    usage->touched_bytes += ps_load_relaxed(&store->x_touched) * ps_os_page_bytes();
+}
+
+void ps_store_read_usage(struct ps_store_usage *usage) {
+    *usage = (struct ps_store_usage){0};
+    for (uint32_t node = 0; node <= ps_node_last(); node++) {
+        for (uint32_t i = 0; i < ps_size_class_count; i++) {
+            const struct ps_store *store = ps_store_at(node, i);
+            if (store != NULL) {
+                add_usage(usage, store, i);
+            }
+        }
+    }
 }
 
 /* ---- forks ---- */
@@ -285,10 +335,12 @@ static void rebuild(struct ps_slot *slot, chosen_stores chosen) {
         return; /* its page need not be copied */
     }
     raise_fresh_to_used(slab);
-    ps_slab_set_free_count(slab, count);
+    struct ps_store *store = ps_store_of(slab);
+    ps_slab_set_free_count(slab, 0);
     slab->place = 0;
-    ps_store_relist(ps_store_of(slab), slab);
-    ps_store_count_drained(ps_store_of(slab), ps_slab_is_drained(slab));
+    ps_store_add_free(store, slab, count);
+    count_purged(store, purged_of(slab));
+    ps_store_count_drained(store, ps_slab_is_drained(slab));
 }
 
 /* By granules: the lengths of runs may be half written. */
@@ -300,6 +352,18 @@ static void rebuild_all(chosen_stores chosen) {
         const struct ps_page_arena *arena = ps_page_arena_at(i);
         for (size_t k = 0; k < arena->granules; k++) {
             rebuild(ps_page_map_slot(arena->base + (k << PS_GRANULE_SHIFT)), chosen);
+        }
+    }
+}
+
+static void clear_tags(void) {
+    for (size_t i = 0; i < ps_page_arena_count(); i++) {
+        const struct ps_page_arena *arena = ps_page_arena_at(i);
+        for (size_t k = 0; k < arena->granules; k++) {
+            const char *granule = arena->base + (k << PS_GRANULE_SHIFT);
+            if (ps_page_map_tag(granule) != 0) { /* else its page need not be copied */
+                ps_page_map_set_tag(granule, 0);
+            }
         }
     }
 }
@@ -318,6 +382,8 @@ void ps_store_fork_child(bool had_others) {
                 memset(store->lists, 0, sizeof store->lists);
                 store->nonempty = 0;
                 store->drained = 0;
+                store->x_free = 0;
+                store->x_purged = 0;
                 chosen[node][i] = true;
                 is_any = true;
             }
@@ -327,4 +393,5 @@ void ps_store_fork_child(bool had_others) {
     if (is_any) {
         rebuild_all(chosen);
     }
+    clear_tags();
 }

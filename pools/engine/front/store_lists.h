@@ -17,6 +17,9 @@ struct ps_store {
     struct ps_run *lists[PS_STORE_PLACES]; /* the fewest free blocks first */
     uint32_t nonempty;                     /* a bit for each list */
     uint32_t drained;                      /* slabs without used blocks */
+    uint64_t x_free;                       /* blocks that are free in its slabs */
+    uint64_t x_purged;                     /* pages that are purged there */
+    uint64_t x_touched;                    /* of these, used again since the start */
 };
 
 /* That of a class and node; NULL: there is none. Without a lock. */
@@ -43,15 +46,18 @@ static inline void ps_slab_raise_fresh(struct ps_slab *slab, size_t index) {
 /* Adds to the number of slabs without used blocks. */
 void ps_store_count_drained(struct ps_store *store, uint32_t change);
 
-/* Puts a slab whose count has changed on its list, or on none. */
-void ps_store_relist(struct ps_store *store, struct ps_slab *slab);
+/* Adds to the number of free blocks of a slab, and puts it on its list, or on none. */
+void ps_store_add_free(struct ps_store *store, struct ps_slab *slab, size_t blocks);
+
+/* Sets which pages of a slab are purged. */
+void ps_store_set_purged(struct ps_store *store, struct ps_slab *slab, uint16_t pages);
 
 /* Takes a drained slab off its list, and out of its class. False: it is the last of its class with
  * free blocks, and is_all is false. */
 bool ps_store_retire(struct ps_store *store, struct ps_slab *slab, bool is_all);
 
 /* Notes that blocks have returned. True: the slab has left its list, for ps_store_destroy. */
-bool ps_store_has_gained(struct ps_store *store, struct ps_slab *slab);
+bool ps_store_gain(struct ps_store *store, struct ps_slab *slab, size_t blocks);
 
 /* Returns the memory of a slab that has left its list. Without the lock. */
 void ps_store_destroy(struct ps_slab *slab);

@@ -52,20 +52,23 @@ static uint16_t unused_pages(const struct ps_slab *slab) {
 }
 
 /* Calls add_range or remove_range for the blocks that lie in or reach into some pages, which are
- * all free or all taken. */
-static void for_blocks(struct ps_slab *slab, uint16_t pages,
-                       void (*change)(struct ps_slab *slab, size_t first, size_t count)) {
+ * all free or all taken. Returns their number. */
+static size_t for_blocks(struct ps_slab *slab, uint16_t pages,
+                         void (*change)(struct ps_slab *slab, size_t first, size_t count)) {
     const struct ps_size_class *class = ps_slab_class(slab);
     size_t behind = class->first; /* block: neighbours may share one */
+    size_t blocks = 0;
     for (uint32_t left = pages; left != 0; left &= left - 1) {
         size_t page = (size_t)__builtin_ctz(left);
         size_t first = ps_max(page * ps_os_page_bytes() / class->block_bytes, behind);
         size_t last = last_in_page(class, page);
         if (first <= last) {
             change(slab, first, last + 1 - first);
+            blocks += last + 1 - first;
             behind = last + 1;
         }
     }
+    return blocks;
 }
 
 /* The blocks that follow the fresh ones' beginning are all free, or none of them is fresh. */
@@ -91,8 +94,7 @@ uint16_t ps_store_reserve_pages(struct ps_slab *slab, uint8_t age) {
         pages = unused_pages(slab);
         if (__builtin_popcount(pages) >= PS_STORE_LEAST_PAGES) {
             ps_store_count_drained(store, -(uint32_t)ps_slab_is_drained(slab));
-            for_blocks(slab, pages, reserve_range);
-            ps_store_relist(store, slab);
+            ps_store_add_free(store, slab, -for_blocks(slab, pages, reserve_range));
         } else {
             pages = 0;
         }
@@ -106,9 +108,9 @@ void ps_store_return_pages(struct ps_slab *slab, uint16_t pages, bool is_purged)
     if (!ps_store_begin(store)) {
         return;
     }
-    for_blocks(slab, pages, ps_slab_add_range);
-    slab->purged_pages |= is_purged ? pages : 0;
-    bool is_gone = ps_store_has_gained(store, slab);
+    size_t blocks = for_blocks(slab, pages, ps_slab_add_range);
+    ps_store_set_purged(store, slab, slab->purged_pages | (is_purged ? pages : 0));
+    bool is_gone = ps_store_gain(store, slab, blocks);
     ps_store_end(store);
     if (is_gone) {
         ps_store_destroy(slab);
@@ -123,7 +125,8 @@ static uint32_t x_holder; /* lock id of the thread that purges; 0: none */
 static uint64_t epoch_ends_ms;
 static size_t next_arena, next_granule; /* of the pass */
 static bool is_passing;
-static bool was_asked;        /* this pass is for a trim */
+static bool is_for_all; /* the pass is of slabs of any age */
+static struct ps_purge_credit credit;
 static bool is_apart;         /* purged huge pages remain split: huge.h */
 static uintptr_t last_broken; /* number of the huge page that was split last */
 
@@ -132,20 +135,23 @@ static bool is_possible(void) {
     return page_bytes * 2 <= PS_GRANULE_BYTES && PS_GRANULE_BYTES <= page_bytes * 16;
 }
 
-static void begin_pass(void) {
+static void begin_pass(bool is_asked) {
     struct ps_page_counts counts;
     ps_page_cache_count(&counts);
     is_apart = ps_huge_keeps_holes(counts.arena_granules);
     next_arena = 0;
     next_granule = 0;
     is_passing = true;
+    is_for_all = is_asked || ps_retention_delay_ms() == 0;
 }
 
 static void begin_epoch(uint64_t now_ms) {
     uint64_t epoch_ms = ps_retention_delay_ms() / EPOCHS_OF_DELAY;
     epoch_ends_ms = now_ms + ps_max(epoch_ms, EPOCH_MS_LEAST);
     ps_store_relaxed(&ps_store_x_epoch, (uint8_t)(ps_store_x_epoch + 1)); /* relaxed: a time */
-    begin_pass();
+    if (!is_passing || !is_for_all) {
+        begin_pass(false);
+    }
 }
 
 /* Drops some pages of a slab. Returns the bytes; *is_all: nothing was refused. */
@@ -206,19 +212,29 @@ static struct ps_slot *next_slot(void) {
     return NULL;
 }
 
-/* A step of the pass. */
-static void step(uint8_t age, int64_t most_us, uint64_t *bytes) {
+/* A step of the pass. Returns the cost in us. */
+static int64_t step(uint64_t *bytes) {
+    uint8_t age = is_for_all ? 0 : EPOCHS_OF_DELAY + 1;
     int64_t us = 0;
-    for (size_t slots = 1; us < most_us; slots++) {
+    for (size_t slots = 1; us < PS_PURGE_STEP_US; slots++) {
         struct ps_slot *slot = next_slot();
         if (slot == NULL) {
-            return;
+            break;
         }
         us += slots % SLOTS_PER_US == 0;
         /* acquire: pairs with ps_store_grow. */
         if (ps_load_acquire(&slot->run.kind) == PS_RUN_SLAB) {
             us += purge_slab((struct ps_slab *)slot, age, bytes);
         }
+    }
+    return us;
+}
+
+/* The same at its time. */
+static void step_in_time(uint64_t now_ms, uint64_t *bytes) {
+    ps_purge_credit_add(&credit, now_ms, 0);
+    if (credit.us > 0) {
+        credit.us -= step(bytes);
     }
 }
 
@@ -228,14 +244,15 @@ bool ps_store_purge_tick(uint64_t now_ms, bool is_asked, uint64_t *bytes) {
     }
     if (now_ms >= epoch_ends_ms) {
         begin_epoch(now_ms);
-    } else if (is_asked && !was_asked) {
-        begin_pass();
     }
-    if (is_passing) {
-        bool has_delay = !is_asked && ps_retention_delay_ms() != 0;
-        step(has_delay ? EPOCHS_OF_DELAY + 1 : 0, PS_PURGE_STEP_US, bytes);
+    if (is_asked && !(is_passing && is_for_all)) {
+        begin_pass(true);
     }
-    was_asked = is_asked && is_passing;
+    if (is_passing && is_asked) {
+        (void)step(bytes);
+    } else if (is_passing) {
+        step_in_time(now_ms, bytes);
+    }
     bool has_more = is_passing;
     ps_turn_end(&x_holder);
     return has_more;
@@ -244,9 +261,9 @@ bool ps_store_purge_tick(uint64_t now_ms, bool is_asked, uint64_t *bytes) {
 uint64_t ps_store_purge_all(void) {
     uint64_t bytes = 0;
     if (is_possible() && ps_turn_begin(&x_holder)) {
-        begin_pass();
+        begin_pass(true);
         while (is_passing) { /* ends: at the last granule */
-            step(0, PS_PURGE_STEP_US, &bytes);
+            (void)step(&bytes);
         }
         ps_turn_end(&x_holder);
     }

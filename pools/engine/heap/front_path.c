@@ -217,13 +217,30 @@ PS_NOINLINE void ps_front_free_locked(size_t class_index, void *block) {
     }
 }
 
-/* A block of a slab of several granules, or whose tag was lost or never was. */
+#define INHERITED_FREES 16 /* between two slow calls that count */
+
+/* A block that was allocated before this process was forked. Its page is shared with the parent
+ * until it is written to: so the block does not pass a front. */
+static void free_inherited(const struct ps_slab *slab, void *block) {
+    if (PS_UNLIKELY(ps_link_is_marked(block))) {
+        ps_front_free_misused(block);
+    }
+    ps_store_give_range(slab->class_index, block, 1);
+    if (++ps_front_thread.inherited_frees % INHERITED_FREES == 0) {
+        ps_front_tick();
+    }
+}
+
+/* A block of a slab of several granules, or of one without a tag. */
 static void free_untagged(struct ps_slab *slab, void *block) {
     if (PS_UNLIKELY(!ps_slab_has_block(slab, block))) {
         ps_slab_misuse(slab, block, PS_MISUSE_FREE);
     }
-    ps_store_retag(slab);
-    ps_front_free_class(&ps_front_table, slab->class_index, block);
+    if (ps_slab_is_inherited(slab)) {
+        free_inherited(slab, block);
+    } else {
+        ps_front_free_class(&ps_front_table, slab->class_index, block);
+    }
 }
 
 PS_NOINLINE void ps_front_free_other(void *block) {

@@ -220,7 +220,8 @@ void ps_front_tick_now(void) {
 }
 
 void ps_front_tick(void) {
-    if (PS_UNLIKELY(++ps_front_thread.calls % TICK_CALLS == 0)) {
+    struct ps_front_words *words = &ps_front_thread;
+    if (PS_UNLIKELY(++words->calls % TICK_CALLS == 0 || words->is_behind)) {
         ps_front_tick_now();
     }
 }

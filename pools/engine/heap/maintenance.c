@@ -163,24 +163,27 @@ static bool has_background(void) {
 
 /* Once in a while: what the thread has not used returns, and, if no other thread does it, what
  * no thread has. */
-static void scan_fronts(uint64_t now_ms, bool is_all) {
+static void scan_fronts(bool is_all) {
     ps_front_scan(is_all);
     if (!has_background()) {
-        uint64_t bytes = 0;
         ps_front_return_shared(is_all, is_all);
         ps_store_drop_drained(true);
-        (void)ps_store_purge_tick(now_ms, is_all, &bytes);
     }
 }
 
-/* The same if it is due. One function: a second scan at once would find all blocks unused. */
-static void scan_fronts_if_due(uint64_t now_ms, uint32_t request) {
+/* The same if it is due: a second scan at once would find all blocks unused. And a step of the
+ * purge of slabs, if no other thread does it. */
+static void maintain_fronts(uint64_t now_ms, uint32_t request) {
     struct ps_front_words *words = &ps_front_thread;
     uint64_t early_ms = PS_RETENTION_SCAN_MS - ps_retention_interval_ms(PS_RETENTION_SCAN_MS);
     bool is_trim = is_trim_of(request);
     if (ps_front_is_on && (now_ms + early_ms >= words->next_scan_ms || PS_UNLIKELY(is_trim))) {
         words->next_scan_ms = now_ms + PS_RETENTION_SCAN_MS;
-        scan_fronts(now_ms, is_trim || !ps_retention_is_usual());
+        scan_fronts(is_trim || !ps_retention_is_usual());
+    }
+    if (ps_front_is_on && !has_background()) {
+        uint64_t bytes = 0;
+        (void)ps_store_purge_tick(now_ms, is_trim, &bytes);
     }
 }
 
@@ -214,7 +217,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
         ps_cpu_cache_choose();
         return_unused(heap, request != 0 || !ps_retention_is_usual());
     }
-    scan_fronts_if_due(now_ms, request);
+    maintain_fronts(now_ms, request);
     if (PS_UNLIKELY(request != 0) && serve(request, false)) {
         heap->tick_countdown = 0;
     }
@@ -235,10 +238,12 @@ void ps_heap_tick_thread(void) {
         do_shared_work(now_ms);
     }
     if (is_bounded() && heap == NULL && words->surplus_countdown-- == 0) {
-        words->surplus_countdown = ps_surplus_tick(now_ms) ? 0 : SURPLUS_TICKS;
+        bool is_beyond = ps_surplus_tick(now_ms);
+        words->surplus_countdown = is_beyond ? 0 : SURPLUS_TICKS;
+        words->is_behind = is_beyond;
     }
     uint32_t request = has_background() ? 0 : ps_control_request();
-    scan_fronts_if_due(now_ms, request);
+    maintain_fronts(now_ms, request);
     if (heap == NULL && !has_background()) {
         if (PS_UNLIKELY(request != 0)) {
             (void)serve(request, false);

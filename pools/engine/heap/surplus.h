@@ -2,8 +2,8 @@
 /*
  * The bound on free memory of a process of one thread, without a background thread. The purge delay
  * (purge.h) passes with calls only: a worker that frees its peak and blocks on its next request
- * would retain all of it. So the free itself releases the free memory in excess of the used memory,
- * or of 8 MiB if that is more.
+ * would retain all of it. So the free itself releases the free memory in excess of a third of the
+ * used memory, or of 8 MiB if that is more: pages and mappings, and, counted apart, pages of slabs.
  *
  * A program that builds and frees in rounds would fault its pages again in each. If a good part of
  * the released memory becomes resident again within the purge delay, the bound pauses: for 4
@@ -17,7 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Allowed whatever is in use. */
+/* May be free: this part of what is in use, and this whatever is in use. */
+#define PS_SURPLUS_USED_FRACTION 3
 #define PS_SURPLUS_BYTES_LEAST ((uint64_t)8 << 20)
 
 /* A longer purge delay says that free memory is wanted for that time: then there is no bound. */

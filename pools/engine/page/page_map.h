@@ -201,6 +201,11 @@ PS_INLINE uint32_t ps_page_map_tag(const void *address) {
     return ps_window_has(index) ? ps_load_relaxed(&ps_load_relaxed(&ps_page_map_x_tags)[index]) : 0;
 }
 
+/* False: it is always 0. */
+static inline bool ps_page_map_has_tag(const void *address) {
+    return ps_window_has(ps_window_index(address));
+}
+
 static inline void ps_page_map_set_tag(const void *address, uint32_t tag) {
     uintptr_t index = ps_window_index(address);
     if (ps_window_has(index)) {
