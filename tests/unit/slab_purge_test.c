@@ -117,7 +117,7 @@ FRESH_TEST(no_block_of_a_reserved_page_is_in_a_range) {
     uint16_t pages = ps_store_reserve_pages(slab, 0);
     CHECK_EQ(pages, 1 << 2);
     void *block;
-    ps_range range;
+    ps_range range = 16;
     if (ps_store_take(class_index, &block, 1, &range, false) == 0) {
         block = ps_range_lowest(range);
         CHECK_EQ(ps_range_count(range), 1);

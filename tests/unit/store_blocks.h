@@ -88,6 +88,7 @@ static inline void check_out(uint32_t class_index) {
 
 static inline size_t take_range(uint32_t class_index, ps_range *range) {
     void *blocks[PS_STORE_BATCH];
+    *range = ps_max(4096 / block_bytes_of(class_index), 1);
     size_t count = ps_store_take(class_index, blocks, 1, range, false);
     CHECK_EQ(count, 0);
     return ps_range_count(*range);

@@ -27,17 +27,16 @@
 #define PS_SLAB_WORDS 8 /* of a bitmap that fits the slot: blocks of 128 bytes and above */
 
 struct ps_slab {
-    uintptr_t x_owner;      /*  0 PS_KEY_NONE: as in every slot that is no span */
-    uint64_t *bits;         /*  8 a bit for each block, 1: free; constant */
-    uint16_t x_free_count;  /* 16 bits that are 1; a census reads it */
-    uint16_t fresh;         /* 18 index: no block from here on has been used since the slab began */
-    uint16_t window_blocks; /* 20 of the next window of fresh blocks */
-    uint16_t purged_pages;  /* 22 a bit for each page of a slab of one granule: it reads as zero */
-    uint8_t class_index;    /* 24 constant */
-    uint8_t place;          /* 25 list of the store, plus 1; 0: none */
-    uint8_t is_zero;        /* 26 fresh blocks read as zero */
-    uint8_t epoch;          /* 27 of the last change, see store.c */
-    uint32_t lent_at;       /* 28 place in the region that lent it, or 0: page/medium.h; constant */
+    uintptr_t x_owner;     /*  0 PS_KEY_NONE: as in every slot that is no span */
+    uint64_t *bits;        /*  8 a bit for each block, 1: free; constant */
+    uint16_t x_free_count; /* 16 bits that are 1; a census reads it */
+    uint16_t fresh;        /* 18 index: no block from here on has been used since the slab began */
+    uint16_t purged_pages; /* 20 a bit for each page of a slab of one granule: it reads as zero */
+    uint8_t class_index;   /* 22 constant */
+    uint8_t place;         /* 23 list of the store, plus 1; 0: none */
+    uint8_t is_zero;       /* 24 fresh blocks read as zero */
+    uint8_t epoch;         /* 25 of the last change, see store.c */
+    uint32_t lent_at;      /* 28 place in the region that lent it, or 0: page/medium.h; constant */
     uint64_t words[PS_SLAB_WORDS]; /* 32 the bitmap, if it fits */
     struct ps_run run;             /* 96 */
 };

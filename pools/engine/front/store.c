@@ -13,9 +13,6 @@
 #include "pools/engine/page/node.h"
 #include "pools/engine/page/retention.h"
 
-/* The longest window: its blocks are marked, which touches them. */
-#define WINDOW_BYTES_MOST ((size_t)16 << 10)
-
 #define SLABS_OF_BATCH 4 /* that a batch comes from, at most */
 
 /* ---- take ---- */
@@ -49,10 +46,9 @@ static void touch_pages(struct ps_store *store, struct ps_slab *slab, size_t fir
 
 /* A window of a slab whose freed blocks are all used again, or whose first free blocks lie in
  * purged pages. 0: there is none. */
-static ps_range take_window(struct ps_store *store, struct ps_slab *slab) {
+static ps_range take_window(struct ps_store *store, struct ps_slab *slab, size_t most) {
     const struct ps_size_class *class = ps_slab_class(slab);
     size_t fresh_blocks = (size_t)(class->limit - slab->fresh);
-    size_t most = slab->window_blocks;
     size_t first, count;
     if (slab->x_free_count == fresh_blocks) {
         first = slab->fresh;
@@ -70,9 +66,6 @@ static ps_range take_window(struct ps_store *store, struct ps_slab *slab) {
     ps_slab_remove_range(slab, first, count);
     ps_slab_raise_fresh(slab, first + count);
     ps_store_add_free(store, slab, -count);
-    /* The program is growing. */
-    size_t bound = ps_max(WINDOW_BYTES_MOST / class->block_bytes, 1);
-    slab->window_blocks = (uint16_t)ps_min(most * 2, bound);
     ps_add_relaxed(&ps_store_x_counts[slab->class_index].x_windowed, (uint64_t)count); /* a count */
     return ps_range_of(ps_slab_block(slab, first), count);
 }
@@ -102,20 +95,21 @@ static size_t take_blocks(struct ps_store *store, struct ps_slab *slab, void **b
 }
 
 static size_t take_from(struct ps_store *store, void **blocks, size_t most, ps_range *range) {
+    size_t range_blocks = range != NULL ? (size_t)*range : 0;
     size_t taken = 0;
     for (int i = 0; i < SLABS_OF_BATCH && store->nonempty != 0 && taken < most; i++) {
         size_t place = (size_t)__builtin_ctz(store->nonempty);
         struct ps_slab *slab = ps_slab_of_run(store->lists[place]);
         ps_store_count_drained(store, -(uint32_t)ps_slab_is_drained(slab));
-        if (range != NULL && taken == 0) {
-            *range = take_window(store, slab);
-            if (*range != 0) {
-                return 0;
-            }
-        }
-        taken += take_blocks(store, slab, &blocks[taken], most - taken);
+        ps_range window =
+            range_blocks != 0 && taken == 0 ? take_window(store, slab, range_blocks) : 0;
+        taken += window == 0 ? take_blocks(store, slab, &blocks[taken], most - taken) : 0;
         if (PS_UNLIKELY(ps_slab_is_inherited(slab))) {
             ps_slab_set_tag(slab);
+        }
+        if (window != 0) {
+            *range = window;
+            break;
         }
     }
     return taken;
@@ -135,14 +129,15 @@ static size_t take_of_node(uint32_t node, uint32_t class_index, void **blocks, s
 size_t ps_store_take(uint32_t class_index, void **blocks, size_t most, ps_range *range,
                      bool is_any_node) {
     uint32_t here = ps_node_here();
-    if (range != NULL) {
-        *range = 0;
-    }
+    ps_range wanted = range != NULL ? *range : 0;
     size_t taken = take_of_node(here, class_index, blocks, most, range);
     for (uint32_t node = 0; is_any_node && node <= ps_node_last(); node++) {
-        if (taken == 0 && (range == NULL || *range == 0) && node != here) {
+        if (taken == 0 && (range == NULL || *range == wanted) && node != here) {
             taken = take_of_node(node, class_index, blocks, most, range);
         }
+    }
+    if (range != NULL && *range == wanted) {
+        *range = 0;
     }
     return taken;
 }

@@ -42,9 +42,9 @@ void ps_store_start(void);
 
 /*
  * Takes blocks of a class from slabs that exist: up to `most`, 1 to PS_STORE_BATCH, into blocks[].
- * Or, if `range` is not NULL, a range of adjacent blocks that no thread has used, or whose pages
- * were purged. Returns the number of blocks, 0 with *range set, or 0 without: there are none.
- * is_any_node: blocks of other nodes, too.
+ * Or, if `range` is not NULL, a range of up to *range adjacent blocks that no thread has used, or
+ * whose pages were purged. Returns the number of blocks, 0 with *range set, or 0 without: there are
+ * none. is_any_node: blocks of other nodes, too.
  */
 size_t ps_store_take(uint32_t class_index, void **blocks, size_t most, ps_range *range,
                      bool is_any_node);
@@ -92,6 +92,12 @@ void ps_store_return_pages(struct ps_slab *slab, uint16_t pages, bool is_purged)
  * *bytes: adds what was released. Returns whether there is more to do. One thread at a time; others
  * return at once. */
 bool ps_store_purge_tick(uint64_t now_ms, bool is_asked, uint64_t *bytes);
+
+/* True if a step without is_asked may have something to do. */
+extern PS_HIDDEN uint64_t ps_store_purge_x_due_ms;
+static inline bool ps_store_purge_is_due(uint64_t now_ms) {
+    return now_ms >= ps_load_relaxed(&ps_store_purge_x_due_ms); /* relaxed: a hint */
+}
 
 /* Purges all of it. Returns the bytes. */
 uint64_t ps_store_purge_all(void);

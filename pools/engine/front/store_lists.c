@@ -18,9 +18,6 @@
 
 #include <string.h>
 
-/* The first window: its blocks are marked, which touches them. */
-#define WINDOW_BYTES_FIRST 4096
-
 static struct ps_store first_stores[PS_CLASS_LIMIT];
 static struct ps_store *x_stores[PS_NODES] = {first_stores}; /* of each node; NULL: none yet */
 struct ps_store_counts ps_store_x_counts[PS_CLASS_LIMIT];
@@ -200,7 +197,6 @@ static bool add_slab(struct ps_run *run, uint32_t class_index, size_t lent_at) {
     }
     slab->place = 0;
     slab->fresh = class->first;
-    slab->window_blocks = (uint16_t)ps_max(WINDOW_BYTES_FIRST / class->block_bytes, 1);
     slab->purged_pages = 0;
     slab->is_zero = !run->is_dirty;
     memset(slab->bits, 0, (size_t)(class->limit + 63) / 64 * sizeof *slab->bits);

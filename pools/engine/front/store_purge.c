@@ -119,6 +119,8 @@ void ps_store_return_pages(struct ps_slab *slab, uint16_t pages, bool is_purged)
 
 /* ---- passes ---- */
 
+uint64_t ps_store_purge_x_due_ms;
+
 static uint32_t x_holder; /* lock id of the thread that purges; 0: none */
 
 /* Variables of that thread. */
@@ -254,6 +256,8 @@ bool ps_store_purge_tick(uint64_t now_ms, bool is_asked, uint64_t *bytes) {
         step_in_time(now_ms, bytes);
     }
     bool has_more = is_passing;
+    uint64_t due_ms = is_passing ? 0 : epoch_ends_ms;
+    ps_store_relaxed(&ps_store_purge_x_due_ms, due_ms); /* relaxed: a hint */
     ps_turn_end(&x_holder);
     return has_more;
 }
@@ -273,6 +277,7 @@ uint64_t ps_store_purge_all(void) {
 void ps_store_purge_fork_child(void) {
     if (!ps_turn_is_own(&x_holder)) {
         is_passing = false;
+        ps_store_purge_x_due_ms = 0;
         ps_turn_end(&x_holder);
     }
 }

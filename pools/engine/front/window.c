@@ -45,6 +45,11 @@ struct ps_windows *ps_windows_acquire(void) {
     return found != NULL ? found : make();
 }
 
+size_t ps_windows_next_blocks(const struct ps_windows *windows, size_t class_index) {
+    size_t bytes = PS_WINDOW_BYTES_FIRST << windows->doublings[class_index];
+    return ps_max(bytes / ps_size_classes[class_index].block_bytes, 1);
+}
+
 void ps_windows_empty(struct ps_windows *windows) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         ps_range range = windows->x_ranges[i];
@@ -59,6 +64,7 @@ void ps_windows_empty(struct ps_windows *windows) {
 
 void ps_windows_release(struct ps_windows *windows) {
     ps_windows_empty(windows);
+    memset(windows->doublings, 0, sizeof windows->doublings);
     ps_lock_acquire(&list_lock);
     if (list_lock.depth == 0) {
         windows->next_free = first_free;
@@ -100,6 +106,7 @@ void ps_windows_fork_child(void) {
         if (one->x_owner != 0) {
             add_blocks(one);
             memset(one->x_ranges, 0, sizeof one->x_ranges);
+            memset(one->doublings, 0, sizeof one->doublings);
             one->x_owner = 0;
         }
         one->next_free = first_free;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Windows: for each class a range of adjacent blocks, from which one thread allocates in order of
- * addresses when its front has none. A window has a few pages at most, since its blocks are marked
- * (ps_link_mark): a free of one that was never allocated is found.
+ * addresses when its front has none. Its blocks are marked (ps_link_mark), which touches them: a
+ * free of one that was never allocated is found. So a window has a few pages at most, and the first
+ * ones of a thread have few blocks.
  *
  * A thread has a record of windows from its first refill by a range until it ends. Records are
  * metadata: they are never unmapped, and any thread may read them. At its end the thread returns
@@ -18,11 +19,23 @@
 #include "pools/engine/front/store.h"
 
 struct ps_windows {
-    struct ps_windows *next_made; /* all records; constant */
-    struct ps_windows *next_free; /* of those without a thread */
-    uint32_t x_owner;             /* lock id of the thread that has it; 0: none */
+    struct ps_windows *next_made;      /* all records; constant */
+    struct ps_windows *next_free;      /* of those without a thread */
+    uint32_t x_owner;                  /* lock id of the thread that has it; 0: none */
+    uint8_t doublings[PS_CLASS_LIMIT]; /* of the length of the next window */
     ps_range x_ranges[PS_CLASS_LIMIT];
 };
+
+/* The blocks of the next window of a class. After each window it is twice as long: the thread
+ * allocates more than it frees. */
+#define PS_WINDOW_BYTES_FIRST ((size_t)512)
+#define PS_WINDOW_BYTES_MOST ((size_t)16 << 10)
+size_t ps_windows_next_blocks(const struct ps_windows *windows, size_t class_index);
+static inline void ps_windows_double(struct ps_windows *windows, size_t class_index) {
+    if (PS_WINDOW_BYTES_FIRST << windows->doublings[class_index] < PS_WINDOW_BYTES_MOST) {
+        windows->doublings[class_index]++;
+    }
+}
 
 #define PS_RANGE_COUNT_BITS 16
 

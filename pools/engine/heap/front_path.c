@@ -50,11 +50,13 @@ static void put(size_t class_index, void *block) {
 static void *take(size_t class_index, bool is_any_node) {
     void *blocks[PS_STORE_BATCH];
     ps_range *window = window_of(class_index);
-    ps_range range = 0;
+    ps_range range =
+        window != NULL ? ps_windows_next_blocks(ps_front_thread.windows, class_index) : 0;
     size_t most = ps_front_thread.end == PS_FRONT_END_OVER ? 1 : ps_front_batch(class_index);
     size_t count = ps_store_take((uint32_t)class_index, blocks, most,
                                  window != NULL ? &range : NULL, is_any_node);
     if (range != 0) {
+        ps_windows_double(ps_front_thread.windows, class_index);
         size_t block_bytes = ps_size_classes[class_index].block_bytes;
         char *lowest = ps_range_lowest(range);
         for (size_t i = 1; i < ps_range_count(range); i++) { /* a free of one is a misuse */

@@ -181,7 +181,8 @@ static void maintain_fronts(uint64_t now_ms, uint32_t request) {
         words->next_scan_ms = now_ms + PS_RETENTION_SCAN_MS;
         scan_fronts(is_trim || !ps_retention_is_usual());
     }
-    if (ps_front_is_on && !has_background()) {
+    if ((ps_store_purge_is_due(now_ms) || PS_UNLIKELY(is_trim)) && ps_front_is_on &&
+        !has_background()) {
         uint64_t bytes = 0;
         (void)ps_store_purge_tick(now_ms, is_trim, &bytes);
     }
