@@ -141,7 +141,7 @@ def test_pinned_memory_is_charged_to_the_blocks_that_pin_it(build_dir: Path) -> 
     found = explained(build_dir, "survivors", SEEDS[0])
     pinned = {one["name"]: one["pinned_bytes"] for one in found["sites"]}
     whole = found["parts"]["pinned"]
-    assert whole > 40 * MIB
+    assert whole > 10 * MIB
     assert pinned["remember_user"] > 0.95 * whole
     assert sum(pinned.values()) == pytest.approx(whole, rel=0.05)
 
