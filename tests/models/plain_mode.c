@@ -5,7 +5,6 @@
  * plain_mode_fills, and gives none.
  */
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/free_list.h"
@@ -102,24 +101,3 @@ void ps_heap_tick_now(struct ps_heap *heap) { (void)heap; }
 void ps_heap_tick_after_free(struct ps_heap *heap) { (void)heap; }
 
 size_t ps_alloc_x_refill_max __attribute__((weak)); /* a model of slow_path.c has its own */
-
-/* A model of class_cache.c has its own. */
-__attribute__((weak)) uint32_t ps_class_cache_first_class = PS_CLASS_LIMIT;
-__attribute__((weak)) bool ps_class_cache_is_on;
-
-__attribute__((weak)) bool ps_class_cache_has_room(struct ps_heap *heap,
-                                                   const struct ps_span *span) {
-    (void)heap, (void)span;
-    return false;
-}
-
-__attribute__((weak)) void ps_class_cache_return(struct ps_heap *heap,
-                                                 enum ps_class_cache_part part,
-                                                 void (*give)(void *block)) {
-    (void)heap, (void)part, (void)give;
-}
-
-__attribute__((weak)) bool ps_class_cache_return_dead(void (*give)(void *block)) {
-    (void)give;
-    return false;
-}

@@ -6,7 +6,6 @@
  * blocks that wait in a heap have no protection but that of the heap. Nothing is written to the
  * words of a thread that has been joined. Sources and faults to find: take.model.
  */
-#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
@@ -140,35 +139,10 @@ static void begin(void) {
 
 static void set_up(void) {
     begin();
-    ps_class_cache_is_on = false;
     (void)ps_heap_acquire();
     hand_to(2);
     live[0] = allocate();
     owner = ps_thread.own;
-    hand_to(1);
-}
-
-/* The class of the blocks is cached; its cache may have no block yet. */
-static void set_up_empty_cache(void) {
-    begin();
-    ps_size_classes[0].factor = PS_SCALED_ONE / WORLD_BLOCK_BYTES;
-    ps_class_cache_first_class = 0;
-    ps_class_cache_is_on = true;
-    (void)ps_heap_acquire();
-    hand_to(2);
-    live[0] = allocate();
-    live[1] = allocate();
-    owner = ps_thread.own;
-    hand_to(1);
-}
-
-/* It has one, and room for more. */
-static void set_up_class_cache(void) {
-    set_up_empty_cache();
-    ps_thread_of[0] = ps_thread_of[1];
-    owner->x_thread = &ps_thread_of[0];
-    end(1);
-    EXPLORE_ASSERT(ps_class_cache_count(&owner->class_caches[0]) == 1);
     hand_to(1);
 }
 
@@ -367,8 +341,6 @@ const struct explore_scenario explore_scenarios[] = {
     {"continues_streak", set_up_streak, {frees, walks_twice}, all_returns, false},
     {"frees_medium", set_up_medium, {frees_medium, walks_twice}, all_returns, false},
     {"allocates_medium", set_up_medium, {allocates_medium, walks_twice}, all_returns, false},
-    {"frees_to_empty_cache", set_up_empty_cache, {frees, walks_twice}, all_returns, false},
-    {"frees_to_cache", set_up_class_cache, {frees, walks_twice}, all_returns, false},
     {"ends", set_up, {ends, walks_twice}, all_returns, false},
     {"streak_ends", set_up_streak, {frees_and_ends, walks_twice}, all_returns, true},
     {"lost", set_up_record, {frees_and_vanishes, walks_twice, joins}, words_are_left, false},

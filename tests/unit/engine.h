@@ -50,12 +50,6 @@ void ps_configure(struct ps_config *config) { *config = engine_config; }
         ps_control_page.x_background = PS_BACKGROUND_ASLEEP;                                       \
     }
 
-/* In a test of spans, with few blocks per span. */
-static inline void engine_start_without_class_caches(void) {
-    ps_engine_start();
-    ps_class_cache_is_on = false;
-}
-
 /* Gives the calling thread a heap. A job of a worker, too. */
 static inline void acquire_heap(void *unused) {
     (void)unused;

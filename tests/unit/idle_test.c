@@ -125,7 +125,7 @@ static uint64_t class_spans(void) {
 
 FRESH_TEST(one_tick_takes_a_bounded_number_of_spans) {
     struct worker owner;
-    engine_start_without_class_caches();
+    ps_engine_start();
     worker_start(&owner);
     block_bytes = 8192;
     GIVEN("an idle owner of more spans than one step takes");

@@ -77,7 +77,7 @@ static void *wide[4 * (PS_GRANULE_BYTES / WIDE_BYTES)];
 
 /* So many full spans; the last one is the current one, and spent. */
 static void fill_wide_spans(size_t spans) {
-    engine_start_without_class_caches();
+    ps_engine_start();
     const struct ps_size_class *class = &ps_size_classes[ps_size_class_of(WIDE_BYTES)];
     wide_capacity = (size_t)(class->limit - class->first);
     for (size_t i = 0; i < spans * wide_capacity; i++) {

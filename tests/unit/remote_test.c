@@ -105,7 +105,7 @@ FRESH_TEST(the_smallest_and_the_largest_blocks_come_back_too) {
 }
 
 FRESH_TEST(blocks_of_random_sizes_come_back_in_any_order) {
-    engine_start_without_class_caches();
+    ps_engine_start();
     for (int kind = 0; kind < 4; kind++) {
         check_round_trips((struct order){5000, 0, kind});
     }
@@ -148,7 +148,7 @@ static void allocate_of_each_span(void *argument) {
 FRESH_TEST(single_blocks_of_many_spans_wait_and_their_second_free_is_found) {
     size_t count = sizeof of_span / sizeof of_span[0];
     struct worker owner;
-    engine_start_without_class_caches();
+    ps_engine_start();
     worker_start(&owner);
     worker_do(&owner, allocate_of_each_span, &count);
     ps_heap_free(ps_heap_alloc(1));

@@ -27,7 +27,7 @@ static size_t span_blocks;
 static size_t block_count; /* of SPANS full spans, one after the other, and one more block */
 
 static void choose(size_t bytes) {
-    engine_start_without_class_caches();
+    ps_engine_start();
     block_bytes = bytes;
     class_index = ps_size_class_of(bytes);
     const struct ps_size_class *class = &ps_size_classes[class_index];

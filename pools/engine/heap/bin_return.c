@@ -5,7 +5,6 @@
 #include "pools/engine/heap/bin_return.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/medium_cache.h"
@@ -137,7 +136,6 @@ bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak
     heap->tick_countdown = UINT32_MAX;
     ps_streak_book(heap, streak_next, streak_step);
     ps_medium_flush(heap);
-    ps_class_cache_return(heap, PS_CLASS_CACHE_ALL, ps_remote_return);
     ps_mode.hook.thread_end(heap); /* before the next: the mode may have other owners' blocks */
     ps_remote_flush(heap);
     ps_heap_take_all_notices(heap);

@@ -5,7 +5,6 @@
 #include "pools/engine/heap/confirm.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/registry.h"
@@ -46,12 +45,6 @@ static bool heap_has(const struct ps_heap *heap, const struct ps_span *span, con
     }
     for (size_t i = 0; i < ps_min(heap->singles_count, PS_REMOTE_SINGLES); i++) {
         if (heap->singles[i] == block) {
-            return true;
-        }
-    }
-    const struct ps_class_cache *cache = &heap->class_caches[span->class_index];
-    for (size_t i = 0; i < ps_min(ps_class_cache_count(cache), PS_CLASS_CACHE_BLOCKS); i++) {
-        if (cache->entries[i].block == block) {
             return true;
         }
     }

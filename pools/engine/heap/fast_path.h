@@ -7,8 +7,7 @@
  * still in the processor's cache. If the list is empty, it takes the next block of the bin's
  * window, a range of blocks not used since the span was last empty. No atomic, no lock;
  * ps_heap_refill finds the next span or window. One comparison, with a word of the thread,
- * recognises requests above 1 KiB, which class caches serve first (class_cache.h), and threads
- * without a heap.
+ * recognises requests above 1 KiB, and threads without a heap.
  *
  * free(p): if p continues this thread's free streak, free lengthens the streak by one, and returns.
  * Otherwise the page map translates the address, valid or not, into its span. If this thread's heap

@@ -46,7 +46,6 @@ extern PS_HIDDEN struct ps_span ps_span_none;
 #define PS_BIN_LIMIT (PS_CLASS_NONE + 1) /* one per class, and one that is always empty */
 #define PS_REMOTE_ENTRIES 64
 #define PS_REMOTE_SINGLES 64
-#define PS_CLASS_CACHE_BLOCKS 31
 
 /* Frees of another owner's blocks, collected per span until a batch is worth an atomic transfer. */
 struct ps_remote_entry {
@@ -57,22 +56,6 @@ struct ps_remote_entry {
     uint16_t limit;     /* blocks that make a batch */
     uint32_t contender; /* low half of the span of the last single block: see remote.c */
 };
-
-/* Freed blocks of a class, for the next requests: see class_cache.h. */
-struct ps_class_cache {
-    uint64_t x_state; /* bytes of entries, and how many were taken so far; owner writes */
-    uint16_t limit;   /* most bytes of entries at present */
-    uint16_t most;    /* and ever; 0 before the first free */
-    uint16_t taken;   /* so many had been taken at the last return, modulo 2^16 */
-    uint16_t raised;  /* at the last raise of the limit, likewise */
-    struct ps_class_cache_entry {
-        void *block;
-        uintptr_t link;               /* in its first word */
-    } entries[PS_CLASS_CACHE_BLOCKS]; /* newest last */
-};
-
-_Static_assert(sizeof(struct ps_class_cache) == 512,
-               "a power of two is found in fewer instructions");
 
 enum ps_heap_state {
     PS_HEAP_LIVE = 0, /* attached to a running thread */
@@ -133,17 +116,15 @@ struct ps_heap {
     bool is_asked;                    /* 3808 */
     uint32_t holder;                  /* 3812 lock id of the thread that took or adopts it */
     struct ps_thread_record *record;  /* 3816 of that thread; NULL: it has none; registry lock */
-    uint64_t x_cached; /* 3824 bits of the classes whose caches have been used; owner writes */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     void *singles[PS_REMOTE_SINGLES];                                  /* 6144 */
     uint32_t singles_count;                                            /* 6656 */
-    uint32_t idle_countdown; /* 6660 readings of the clock until idle class caches return */
-    PS_ALIGNED(PS_CACHE_LINE) struct ps_medium_cache medium;                    /* 6720 */
-    PS_ALIGNED(PS_CACHE_LINE) struct ps_class_cache class_caches[PS_BIN_LIMIT]; /* 11008 */
+    uint32_t idle_countdown; /* 6660 readings of the clock until idle medium blocks return */
+    PS_ALIGNED(PS_CACHE_LINE) struct ps_medium_cache medium; /* 6720 */
 };
 
 _Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all that most need");
-_Static_assert(sizeof(struct ps_heap) == 45056, "pools/README.md says so");
+_Static_assert(sizeof(struct ps_heap) == 12288, "pools/README.md says so");
 
 /*
  * The thread's own words, initial-exec TLS. Initially there is no heap, and free(NULL) matches the
@@ -242,20 +223,9 @@ PS_INLINE uintptr_t ps_heap_key(const struct ps_heap *heap) {
     return (uintptr_t)heap + PS_KEY_AT_ONCE;
 }
 
-/* Heaps have class caches from this class on, whose blocks are the first above PS_FEW_BYTES; in use
- * if is_on, for spans of one granule. Constant after the start. */
-extern PS_HIDDEN uint32_t ps_class_cache_first_class;
-extern PS_HIDDEN bool ps_class_cache_is_on;
-
-static inline bool ps_class_cache_has_class(uint32_t class_index) {
-    return class_index >= ps_class_cache_first_class && ps_class_cache_is_on &&
-           ps_size_classes[class_index].granules == 1;
-}
-
 /* Owner key of this heap's spans of a class. */
 static inline uintptr_t ps_heap_key_of(const struct ps_heap *heap, uint32_t class_index) {
-    bool is_at_once =
-        ps_size_classes[class_index].granules == 1 && !ps_class_cache_has_class(class_index);
+    bool is_at_once = ps_size_classes[class_index].granules == 1;
     return (uintptr_t)heap + (is_at_once ? PS_KEY_AT_ONCE : PS_KEY_SLOW);
 }
 

@@ -6,7 +6,6 @@
 #include "pools/engine/heap/bin_return.h"
 
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/free_list.h"
@@ -124,11 +123,8 @@ static bool is_bounded(void) {
 }
 
 /* Returns blocks that a heap has not used for a while. */
-static void return_unused(struct ps_heap *heap, bool is_all) {
-    bool has_first = ps_thread_caches_first(&ps_thread); /* then the class caches serve nothing */
-    ps_class_cache_return(heap, is_all || has_first ? PS_CLASS_CACHE_ALL : PS_CLASS_CACHE_UNUSED,
-                          ps_remote_return);
-    (void)ps_class_cache_return_dead(ps_remote_return);
+static void return_unused(struct ps_heap *heap) {
+    bool has_first = ps_thread_caches_first(&ps_thread);
     ps_remote_flush(heap);
     ps_heap_take_notices(heap);
     ps_medium_flush(heap);
@@ -197,8 +193,6 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     bool has_bound = is_bounded();
     if (has_bound && heap->idle_countdown-- == 0) {
         heap->idle_countdown = SURPLUS_TICKS;
-        /* In a program that only frees, cached blocks would prevent spans from draining. */
-        ps_class_cache_return(heap, PS_CLASS_CACHE_IDLE, ps_remote_return);
         ps_medium_return_idle(heap);
         ps_heap_take_notices(heap);
     }
@@ -216,7 +210,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     if (now_ms + early_ms >= heap->next_scan_ms || PS_UNLIKELY(request != 0)) {
         heap->next_scan_ms = now_ms + PS_RETENTION_SCAN_MS;
         ps_cpu_cache_choose();
-        return_unused(heap, request != 0 || !ps_retention_is_usual());
+        return_unused(heap);
     }
     maintain_fronts(now_ms, request);
     if (PS_UNLIKELY(request != 0) && serve(request, false)) {
@@ -354,7 +348,7 @@ PS_COLD void ps_heap_reclaim(void) {
     ps_front_return_shared(true, true);
     ps_store_drop_drained(true);
     if (heap != NULL) {
-        return_unused(heap, true);
+        return_unused(heap);
     }
     ps_medium_drop_empty(0);
     (void)ps_mapping_expire(UINT64_MAX);
@@ -365,9 +359,6 @@ static void flush(void) {
     struct ps_heap *heap = ps_engine_has_started() ? ps_heap_recover() : NULL;
     if (heap != NULL) {
         ps_streak_close(heap);
-        ps_class_cache_return(heap, PS_CLASS_CACHE_ALL, ps_remote_return);
-        while (ps_class_cache_return_dead(ps_remote_return)) { /* ends: each is examined once */
-        }
         ps_remote_flush(heap);
         ps_heap_take_all_notices(heap);
         for (uint32_t i = 0; i < ps_size_class_count; i++) {

@@ -5,7 +5,6 @@
 #include "pools/engine/heap/plain.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
@@ -18,17 +17,11 @@
 
 /* ---- allocation ---- */
 
-/* heap: may be one without a thread, whose caches are empty. */
-static inline void *take(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
-    void *freed = ps_class_cache_take_any(heap, class_index);
-    return freed != NULL ? freed : ps_heap_take(heap, class_index, bytes);
-}
-
 void *ps_plain_alloc(struct ps_heap *heap, size_t bytes) {
     if (PS_LIKELY(bytes > PS_CLASS_BYTES_LIMIT)) {
         return ps_plain_alloc_large(heap, bytes);
     }
-    return take(heap, ps_size_class_of(bytes), bytes);
+    return ps_heap_take(heap, ps_size_class_of(bytes), bytes);
 }
 
 void *ps_plain_zalloc(struct ps_heap *heap, size_t bytes) {
@@ -48,7 +41,7 @@ void *ps_plain_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
         return ps_large_alloc(bytes, align, NULL);
     }
     /* The whole block: where a guarded sample ends at a page, it is aligned as the class is. */
-    return take(heap, class_index, ps_size_classes[class_index].block_bytes);
+    return ps_heap_take(heap, class_index, ps_size_classes[class_index].block_bytes);
 }
 
 /* ---- free, and parts that other modes use ---- */

@@ -11,7 +11,6 @@
 #include "pools/engine/heap/resize.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/cpu_first.h"
 #include "pools/engine/heap/detached.h"
@@ -84,12 +83,7 @@ static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
     if (PS_UNLIKELY(bytes > ps_size_class_max_bytes)) {
         return alloc_unclassed(bytes, heap);
     }
-    size_t class_index = ps_size_class_by_8[(bytes + 7) >> 3];
-    /* A shorter request may come here, if the heap has been asked for (thread.c): the cache of its
-     * class is empty, as that of PS_CLASS_NONE. */
-    return PS_LIKELY(ps_class_cache_has_block(heap, class_index))
-               ? ps_class_cache_take(heap, class_index)
-               : alloc_of_class(bytes, heap, class_index);
+    return alloc_of_class(bytes, heap, ps_size_class_by_8[(bytes + 7) >> 3]);
 }
 
 /* No fast path: the mode has none, or the thread has no heap. */
@@ -128,10 +122,6 @@ void *ps_block_zalloc(size_t bytes) {
         return zalloc_slow(bytes);
     }
     uint32_t class_index = ps_size_class_of(bytes);
-    void *freed = ps_class_cache_take_any(heap, class_index);
-    if (freed != NULL) {
-        return ps_bytes_zero_block(freed, bytes);
-    }
     struct ps_bin *bin = &heap->bins[class_index];
     struct ps_span *source = heap->current[class_index];
     if (bin->is_zero && ps_link_is_end(source->free) && bin->cur != bin->end) {
@@ -221,61 +211,7 @@ static inline void free_medium_soon(struct ps_heap *heap, struct ps_slot *slot, 
     }
 }
 
-/* A valid block, of several granules or for which its class's cache has no room. */
-static PS_NOINLINE void free_beyond(void *block, struct ps_span *span) {
-    /* Not ps_thread_fast, which may be NULL for a moment. relaxed: it changes only between calls.
-     */
-    struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap);
-    if (span->factor == 0) {
-        free_other(heap, span, block, ps_load_relaxed(&span->x_owner)); /* as in ps_heap_free */
-        return;
-    }
-    struct ps_class_cache *cache = &heap->class_caches[span->class_index];
-    bool is_own = ps_heap_owns(heap, span);
-    if (ps_class_cache_may_grow(cache, cache->x_state) && ps_class_cache_has_room(heap, span)) {
-        ps_class_cache_add(cache, cache->x_state, block, ps_span_waiting_link(span));
-        ps_owner_add(&heap->x_remote_frees, is_own ? 0 : 1);
-    } else if (!is_own) {
-        ps_remote_free(heap, span, block);
-    } else if (ps_heap_push(span, block)) {
-        ps_heap_free_event(block, span);
-        return;
-    }
-    ps_thread_leave();
-}
-
-static PS_NOINLINE void free_unexpected(void *block, struct ps_span *span) {
-    ps_free_check(span, block);
-    free_beyond(block, span);
-}
-
-/* A block of a heap's span, of several granules or of a class that is cached. */
-static inline void free_to_cache(void *block, struct ps_span *span, struct ps_heap *heap) {
-    struct ps_class_cache *cache = &heap->class_caches[span->class_index];
-    PS_OPAQUE(cache); /* as in ps_class_cache_take */
-    uint64_t state = cache->x_state;
-    uintptr_t link = ps_span_waiting_link(span);
-    /* As in ps_span_expects; the cache of a class of several granules is full. */
-    if (PS_UNLIKELY(ps_span_scaled(span, block) >= ps_load_relaxed(&span->handed) ||
-                    (link ^ ps_link_word(block)) < PS_GRANULE_BYTES)) {
-        free_unexpected(block, span);
-    } else if (PS_UNLIKELY(ps_class_cache_is_full(cache, state))) {
-        free_beyond(block, span);
-    } else {
-        ps_class_cache_add(cache, state, block, link);
-        ps_thread_leave();
-    }
-}
-
-static PS_NOINLINE void free_foreign_to_cache(void *block, struct ps_span *span,
-                                              struct ps_heap *heap) {
-    const struct ps_class_cache *cache = &heap->class_caches[span->class_index];
-    ps_cpu_cache_check_free(block);
-    ps_owner_add(&heap->x_remote_frees, ps_class_cache_is_full(cache, cache->x_state) ? 0 : 1);
-    free_to_cache(block, span, heap);
-}
-
-static PS_NOINLINE void free_elsewhere(void *block, struct ps_span *span, uintptr_t owner_key) {
+PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread_fast();
     if (owner_key == PS_KEY_MEDIUM) {
         if (PS_LIKELY(heap != NULL)) {
@@ -291,21 +227,10 @@ static PS_NOINLINE void free_elsewhere(void *block, struct ps_span *span, uintpt
     }
     if (heap == NULL) {
         free_other(NULL, span, block, owner_key);
-    } else if ((owner_key & PS_KEY_MASK) == PS_KEY_SLOW && owner_key != PS_KEY_ORPHAN) {
-        free_foreign_to_cache(block, span, heap);
     } else if (is_short(span, owner_key)) {
         free_remote(heap, span, block);
     } else {
         free_other(heap, span, block, owner_key);
-    }
-}
-
-PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key) {
-    uintptr_t key = ps_load_relaxed(&ps_thread.key); /* relaxed: as in ps_heap_free */
-    if (PS_LIKELY(owner_key == (key ^ PS_KEY_AT_ONCE ^ PS_KEY_SLOW))) {
-        free_to_cache(block, span, (struct ps_heap *)(owner_key - PS_KEY_SLOW));
-    } else {
-        free_elsewhere(block, span, owner_key);
     }
 }
 

@@ -8,7 +8,6 @@
 #include "pools/engine/heap/start.h"
 
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/detached.h"
@@ -70,7 +69,6 @@ static void child(void) {
     const struct ps_heap *late_heap = ps_detached_fork_child();
     ps_lock_fork_child(&init_lock);
     ps_registry_fork_child(late_heap);
-    ps_class_cache_fork_child(ps_registry_first());
     ps_background_fork_child(ps_thread.has_begun != 0);
     if (ps_lock_fork_repaired()) {
         ps_steal_fork_salvage(); /* first: reads lists of notices that the next call empties */
@@ -95,7 +93,6 @@ static void start_locked(void) {
     ps_rseq_start();
     ps_front_engine_start(&config);
     ps_cpu_cache_start();
-    ps_class_cache_start();
     ps_take_start();
 }
 

@@ -10,7 +10,6 @@
 #include "pools/engine/front/window.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
-#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/front_path.h"
@@ -132,20 +131,11 @@ static void count_bin(struct ps_census_class *class, const struct ps_bin *bin, u
     *weight += ps_min(taken, WEIGHT_LIMIT);
 }
 
-static void count_class_cache(struct ps_census_class *class, const struct ps_class_cache *cache) {
-    class->taken_blocks += ps_class_cache_takes(cache);
-    subtract(class, ps_class_cache_count(cache));
-}
-
 static void count_heap(struct ps_heap *heap, void *context) {
     struct count *count = context;
     struct ps_census *out = count->out;
-    uint64_t cached = ps_load_relaxed(&heap->x_cached); /* relaxed: see the file comment */
     for (uint32_t i = 0; i < out->class_count; i++) {
         count_bin(&out->classes[i], &heap->bins[i], &count->weights[i]);
-        if ((cached >> i & 1) != 0) {
-            count_class_cache(&out->classes[i], &heap->class_caches[i]);
-        }
     }
     out->malloc_count += ps_medium_cache_frees(&heap->medium);
     out->heap_total_count++;

@@ -14,7 +14,6 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/heap.h"
@@ -152,8 +151,6 @@ static const struct ps_layout_number numbers[] = {
     FIELD("heap.singles", struct ps_heap, singles),
     FIELD("heap.singles_count", struct ps_heap, singles_count),
     FIELD("heap.hard", struct ps_heap, hard),
-    FIELD("heap.class_caches", struct ps_heap, class_caches),
-    FIELD("heap.cached", struct ps_heap, x_cached),
     FIELD("heap.thread_pointer", struct ps_heap, x_thread_pointer),
     CONSTANT("heap.live", PS_HEAP_LIVE),
     CONSTANT("heap.parked", PS_HEAP_PARKED),
@@ -166,10 +163,6 @@ static const struct ps_layout_number numbers[] = {
     SIZE("bin", struct ps_bin),
     FIELD("bin.rounding", struct ps_bin, x_rounding),
     FIELD("bin.taken", struct ps_bin, x_taken),
-    SIZE("class_cache", struct ps_class_cache),
-    SIZE("class_cache_entry", struct ps_class_cache_entry),
-    FIELD("class_cache.state", struct ps_class_cache, x_state),
-    CONSTANT("class_cache.takes_shift", PS_CLASS_CACHE_TAKES_SHIFT),
     SIZE("entry", struct ps_remote_entry),
     FIELD("entry.span", struct ps_remote_entry, span),
     FIELD("entry.count", struct ps_remote_entry, count),

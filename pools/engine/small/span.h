@@ -27,7 +27,7 @@
 /*
  * Owner keys. 0: none (every slot that is not a span). 1: a thread without a heap. 6: the orphans.
  * Above: the address of a heap, with the owner's way to free in the low bits: 1, the fast path; 2,
- * the slow path, of a span of several granules, or of a class that is cached (heap/class_cache.h).
+ * the slow path, of a span of several granules.
  */
 #define PS_KEY_NONE ((uintptr_t)0)
 #define PS_KEY_ORPHAN ((uintptr_t)6)

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from .census import Census, Reader
     from .layout import Layout
 
-CACHES = "heap.class_caches"
 WEIGHT_LIMIT = 1 << 40  # of blocks that one heap's mean counts for
 WORD = 8
 
@@ -38,20 +37,6 @@ def read_bins(reader: Reader, census: Census, data: bytes) -> None:
         one.taken_blocks += taken
         one.rounding += min(taken, WEIGHT_LIMIT) * rounding
         one.weight += min(taken, WEIGHT_LIMIT)
-
-
-def read_class_caches(reader: Reader, census: Census, heap: int, data: bytes) -> None:
-    """Subtracts blocks in a heap's class caches, if they have been used and are resident."""
-    layout = reader.layout
-    step, entry = layout.offset("class_cache"), layout.offset("class_cache_entry")
-    shift, state_of = layout.offset("class_cache.takes_shift"), layout.record("class_cache.state")
-    start = heap + layout.offset(CACHES)
-    (used,) = layout.record("heap.cached").of(data)
-    for index in range(len(census.classes)):
-        if used >> index & 1:
-            (state,) = state_of.of(reader.memory.read(start + index * step, step))
-            census.classes[index].taken_blocks += state >> shift
-            census.classes[index].live_blocks -= state % (1 << shift) // entry
 
 
 def read_hard_blocks(reader: Reader, census: Census, address: int) -> None:
@@ -85,7 +70,7 @@ def read_batches(reader: Reader, census: Census, data: bytes) -> None:
             one.live_blocks -= 1
 
 
-def heap_bytes(layout: Layout, has_caches: bool = True) -> int:
-    """The bytes of a heap up to its last field; some pages of its caches may not be resident."""
+def heap_bytes(layout: Layout) -> int:
+    """The bytes of a heap up to its last field."""
     return max(field.offset + field.length for name, field in layout.numbers.items()
-               if name.startswith("heap.") and (has_caches or name != CACHES))  # fmt: skip
+               if name.startswith("heap."))  # fmt: skip

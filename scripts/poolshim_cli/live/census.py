@@ -23,7 +23,6 @@ from .caches import (
     heap_bytes,
     read_batches,
     read_bins,
-    read_class_caches,
     read_cpu_caches,
     read_hard_blocks,
 )
@@ -372,8 +371,8 @@ class Reader:
     # ---- heaps ----
 
     def heaps(self) -> Iterator[tuple[int, bytes]]:
-        """Yields the address and the contents of each heap, without its class caches."""
-        nbytes = heap_bytes(self.layout, has_caches=False)
+        """Yields the address and the contents of each heap."""
+        nbytes = heap_bytes(self.layout)
         following = self.layout.record("heap.next")
         address = self.memory.number(self.layout.place("heaps"))
         known: set[int] = set()
@@ -402,7 +401,6 @@ class Reader:
             census.remote_batch_count += batches
             census.medium_frees += medium_frees + (sums >> shift & mask)
             read_bins(self, census, data)
-            read_class_caches(self, census, address, data)
             if not census.has_calls:
                 read_hard_blocks(self, census, hard)
             self.read_streak(census, data)
