@@ -29,7 +29,7 @@ static uint32_t x_work; /* to be done by the background thread */
 static uint32_t x_not_done;
 static uint64_t now_ms[EXPLORE_THREADS + 1];
 
-/* ---- what stands in for the rest ---- */
+/* ---- replacements of the rest ---- */
 
 uint32_t ps_retention_x_delay_ms;
 

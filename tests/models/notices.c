@@ -25,9 +25,6 @@ static struct ps_span *spans[2]; /* in scenarios with two spans, of one block ea
 
 /* ---- stubs for the rest of the heap layer ---- */
 
-extern bool plain_mode_fills; /* tests/models/plain_mode.c */
-extern size_t plain_mode_filled;
-
 void ps_medium_flush(struct ps_heap *heap) { (void)heap; }
 
 /* ---- the threads ---- */
@@ -98,8 +95,6 @@ static void set_up_noticed(void) {
 }
 
 static void set_up_orphan(void) {
-    plain_mode_filled = 0;
-    plain_mode_fills = false;
     set_up();
     give_to_orphans();
 }
@@ -209,13 +204,6 @@ static void thread_starts(void) {
 
 static void refill(void) { EXPLORE_ASSERT(allocate(others[2])); }
 
-/* The caches of processors come first; see tests/models/plain_mode.c. */
-static void refill_shared(void) {
-    ps_thread.free_limit = 0;
-    plain_mode_fills = true;
-    refill();
-}
-
 /* As a purge, which writes the list of free blocks again. */
 static void purge(void) {
     bool is_last;
@@ -319,31 +307,7 @@ static void all_but_one_back(void) {
     }
 }
 
-/* All spans are orphans: that of the adopted block, and the other one, unless it was released. It
- * is not if its last block was transferred while the notice was being armed, as in owner_has_all:
- * the refill that adopts it finds all its blocks. */
-static void all_but_one_shared(void) {
-    struct ps_span *shared = ps_span_at(adopted_block);
-    attach(others[2]);
-    ps_thread.free_limit = 0; /* as in refill_shared: adopts no span whose notice it takes */
-    ps_heap_take_all_notices(others[2]);
-    ps_heap_share_spans(others[2]);
-    EXPLORE_ASSERT(shared->x_owner == PS_KEY_ORPHAN);
-    EXPLORE_ASSERT(others[2]->x_spans[0] == 0);
-    EXPLORE_ASSERT(ps_orphans_count() == ALL_GRANULES - world_given());
-    explore_outcome(shared == span ? 3 : is_released() ? 0 : 2);
-    for (struct ps_span *adopted;
-         (adopted = ps_orphans_adopt(0, ps_heap_key_of(others[2], 0), true)) != NULL;) {
-        ps_span_settle(adopted);
-        (void)ps_span_collect(adopted);
-        EXPLORE_ASSERT(adopted->used == (adopted == shared ? 1 + plain_mode_filled : 0));
-    }
-    ps_thread.free_limit = PS_FREE_ALL;
-    attach(NULL);
-}
-
-/* The span was released, or is an orphan with all its blocks, as in all_but_one_shared, or has been
- * adopted. */
+/* The span was released, or is an orphan with all its blocks, or has been adopted. */
 static void all_purged(void) {
     no_notice_is_left(others[0]);
     if (is_released() || span->x_owner != PS_KEY_ORPHAN) {
@@ -409,7 +373,6 @@ const struct explore_scenario explore_scenarios[] = {
     {"orphan_notified", set_up_orphan, {hand_0_adopting, hand_1}, all_back, false},
     {"orphan_adopted", set_up_orphan, {refill, hand_both}, all_but_one_back, false},
     {"adopter_ends", set_up_orphan_of_one, {refill_and_end, hand_0}, adopter_released, false},
-    {"orphan_shared", set_up_orphan, {refill_shared, hand_both}, all_but_one_shared, false},
     {"orphan_purged", set_up_roomy_orphan, {purge, hand_1, hand_2_adopting}, all_purged, false},
     {"owner_changes", set_up_noticed, {owner_changes, steal}, owners_count, false},
     {"heap_reused", set_up_parked, {hand_both, thread_starts}, all_released_or_taken, false},
@@ -423,10 +386,5 @@ const struct explore_scenario explore_scenarios[] = {
      true},
     {"two_steals", set_up, {owner_collects, hand_both, steal, steal}, all_back, true},
     {"orphan_contended", set_up_orphan, {refill, hand_0, hand_1}, all_but_one_back, true},
-    {"orphan_shared_contended",
-     set_up_orphan,
-     {refill_shared, hand_0, hand_1},
-     all_but_one_shared,
-     true},
     {NULL, NULL, {NULL}, NULL, false},
 };

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replaces the layers around heaps in models of pools/engine/heap: the plain mode,
- * without a clock, and without caches of processors but one that takes all blocks of refills, if
- * plain_mode_fills, and gives none.
+ * Replaces the layers around heaps in models of pools/engine/heap: the plain mode, without a clock.
  */
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/maintenance.h"
@@ -59,36 +56,6 @@ void *ps_exhausted_take_any(struct ps_heap *heap, uint32_t class_index, size_t b
 void *ps_exhausted_note(void *block) { return block; }
 
 ptrdiff_t ps_rseq_offset;
-
-struct ps_cpu_cache *ps_cpu_x_caches[PS_CPU_CACHES];
-
-bool ps_cpu_cache_put(struct ps_heap *heap, const struct ps_span *span, void *block) {
-    (void)heap, (void)span, (void)block;
-    return false;
-}
-
-bool ps_cpu_cache_put_first(const struct ps_span *span, void *block) {
-    (void)span, (void)block;
-    return false;
-}
-
-bool plain_mode_fills;
-size_t plain_mode_filled;
-
-bool ps_cpu_cache_fill(const struct ps_span *span, void *block) {
-    (void)span, (void)block;
-    plain_mode_filled += plain_mode_fills ? 1 : 0;
-    return plain_mode_fills;
-}
-
-void *ps_cpu_cache_take(uint32_t class_index) {
-    (void)class_index;
-    return NULL;
-}
-
-void ps_cpu_cache_ask(uint32_t class_index) { (void)class_index; }
-
-void ps_cpu_cache_choose(void) {}
 
 size_t ps_background_share(size_t of_a_cpu) { return of_a_cpu; }
 

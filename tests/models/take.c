@@ -91,7 +91,7 @@ pthread_t pthread_self(void) { return (pthread_t)&ps_thread; }
 
 /* As in thread.c. No function returns it: the explorer sees no store to a result. */
 #define FIRST_WORDS                                                                                \
-    (struct ps_thread_words) { .key = ps_heap_key(NULL), .free_limit = PS_FREE_ALL }
+    (struct ps_thread_words) { .key = ps_heap_key(NULL) }
 
 /* Makes the calling thread's heap another thread's. */
 static void hand_to(unsigned thread) {
@@ -327,7 +327,7 @@ static void all_returns(void) {
 static void words_are_left(void) {
     EXPLORE_ASSERT(memcmp(&ps_thread_of[1], &reused, sizeof reused) == 0);
     EXPLORE_ASSERT(owner->x_thread == NULL && owner->x_state != PS_HEAP_LIVE);
-    ps_thread_of[1] = (struct ps_thread_words){.key = ps_heap_key(NULL), .free_limit = PS_FREE_ALL};
+    ps_thread_of[1] = (struct ps_thread_words){.key = ps_heap_key(NULL)};
     for (uint64_t ms = 2 * FIRST_LOOK_MS; owner->x_state == PS_HEAP_IDLE; ms += WAIT_MS) {
         look(ms); /* ends: each clears some of the heap */
     }

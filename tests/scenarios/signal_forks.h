@@ -15,7 +15,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define THREADS 16 /* caches of processors come first on machines of up to 7 */
+#define THREADS 16
 #define FORKS 150
 #define SLOTS 400
 

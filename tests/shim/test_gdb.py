@@ -64,8 +64,7 @@ int main(void) {
 }
 """
 SPANS = "POOLSHIM_GUARD_SAMPLE 1000000000"  # a mode with heaps and spans
-# More than two threads for each processor: fronts have the freed blocks, and, in a mode without
-# them, the caches of processors.
+# Fronts have the freed blocks.
 THREADED = """
 #include <pthread.h>
 #include <stdlib.h>

@@ -109,7 +109,7 @@ EXHAUSTED: list[dict[str, str]] = [
 def test_exhausted_memory_finds_nothing(
     build_dir: Path, run_shim: RunShim, settings: dict[str, str]
 ) -> None:
-    operations, threads = 100_000, 4 if settings else 12  # 12: caches of processors
+    operations, threads = 100_000, 4 if settings else 12
     command = checker_command(build_dir, operations, 31, threads, forks=2, live_mib=400)
     result = run_shim([*command, f"--spare={8 << 20}"], env=settings, timeout=120)
     assert_clean(result, operations)  # some 10 to 90,000 requests were refused

@@ -101,18 +101,6 @@ FRESH_TEST(it_sleeps_in_silence_and_a_look_at_the_clock_wakes_it) {
     ps_background_stop();
 }
 
-FRESH_TEST(many_threads_are_noticed_without_it) {
-    ps_engine_start();
-    uint32_t most = 2 * ps_os_cpus() + 1;
-    ps_background_thread_created(); /* counts the processors */
-    while (ps_background_threads() < most) {
-        ps_background_thread_begun();
-    }
-    CHECK(!ps_background_is_crowded());
-    ps_background_thread_begun();
-    CHECK(ps_background_is_crowded());
-}
-
 /* What they have freed is to be purged first. At any moment: it looks now and then whether it is
  * alone. */
 FRESH_TEST(it_stays_for_the_delay_when_the_others_have_ended) {

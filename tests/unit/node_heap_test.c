@@ -1,8 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * NUMA nodes in the heap layer: spans of ended threads and the caches of processors serve their own
- * node.
+ * NUMA nodes in the heap layer: spans of ended threads serve their own node.
  */
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/page/node.h"

@@ -5,7 +5,6 @@
  * census and trim. Patterns show when two threads had the same memory; under ThreadSanitizer, so
  * does a missing order between the free of a block and its next allocation.
  */
-#include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/remote.h"
 #include "tests/unit/engine.h"
 
@@ -158,7 +157,6 @@ FRESH_TEST(threads_that_come_and_go_leave_nothing) {
     join(threads, 0, 3);
     end_exchange();
     check_live_blocks(0);
-    ps_cpu_return_all(ps_remote_return);
     struct ps_census census = engine_census();
     CHECK_EQ(census.orphan_span_count, 0);
     CHECK_CMP(census.heap_total_count, <=, 8);

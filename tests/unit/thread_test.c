@@ -1,7 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* Threads that end: what they leave is adopted or released, and later frees still work. */
-#include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/remote.h"
 #include "tests/unit/left_blocks.h"
 
@@ -182,7 +181,6 @@ FRESH_TEST(blocks_freed_while_their_thread_ends_are_not_lost) {
         worker_do(&freer, free_left, NULL);
         worker_stop(&freer);
         check_live_blocks(0);
-        ps_cpu_return_all(ps_remote_return);
         ps_heap_flush(); /* which may have adopted a span of each class */
         CHECK_EQ(engine_census().small_span_bytes, 0);
         worker_start(&owner);

@@ -5,7 +5,6 @@
  */
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/heap/bin_return.h"
-#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/maintenance.h"
@@ -25,11 +24,6 @@ static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, si
     ps_bin_note_request(bin, bytes);
     int64_t popped = heap->current[class_index]->popped;
     ps_heap_tick(heap);
-    void *cached = ps_cpu_cache_take(class_index);
-    if (cached != NULL) {
-        ps_guard_count(&heap->guard, 1);
-        return cached;
-    }
     if (!ps_heap_refill_class(heap, bin, class_index)) {
         return ps_heap_alloc_exhausted(heap, class_index, bytes);
     }

@@ -58,7 +58,6 @@ static uint32_t x_is_stopped; /* it is to end */
 static uint32_t x_has_begun;  /* it has run */
 static uint32_t x_threads;    /* begun and not ended; without the background thread */
 static uint32_t x_cpus;       /* processors of the process; 0: not counted */
-static uint32_t x_is_crowded; /* see ps_background_is_crowded */
 static uint32_t x_unseen;     /* created, and not begun */
 static uint32_t x_starts;     /* calls of ps_background_start */
 static pthread_t thread;      /* PHASE_BUSY */
@@ -316,18 +315,6 @@ void ps_background_count_cpus(void) {
     uint32_t cpus = ps_os_cpus();
     ps_store_relaxed(&x_cpus, cpus); /* relaxed: a number */
     ps_medium_set_processors(cpus);
-}
-
-bool ps_background_is_crowded(void) {
-    /* relaxed, all: hints, read again later. */
-    uint32_t cpus = ps_load_relaxed(&x_cpus);
-    uint32_t was_crowded = ps_load_relaxed(&x_is_crowded);
-    uint32_t most = was_crowded != 0 ? cpus + 1 : 2 * cpus + 1;
-    uint32_t is_crowded = cpus != 0 && ps_background_threads() > most;
-    if (is_crowded != was_crowded) {
-        ps_store_relaxed(&x_is_crowded, is_crowded);
-    }
-    return is_crowded != 0;
 }
 
 void ps_background_thread_begun(void) {

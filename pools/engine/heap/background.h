@@ -159,14 +159,6 @@ size_t ps_background_share(size_t of_a_cpu);
  * may forbid later. */
 void ps_background_count_cpus(void);
 
-/* True while the program has many more threads than processors, so that caches of processors save
- * memory: becomes true above two threads per processor, and false at one or fewer. One thread is
- * not counted, since it may do nothing but join the others. The two bounds differ because threads
- * decide one by one, and a process with threads of both kinds is slower than one of either. False
- * before the processors are counted.
- */
-bool ps_background_is_crowded(void);
-
 /* Notes that a thread has begun, and its end will be noticed; that such a thread has ended. */
 void ps_background_thread_begun(void);
 void ps_background_thread_ended(void);

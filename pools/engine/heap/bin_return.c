@@ -5,7 +5,6 @@
 #include "pools/engine/heap/bin_return.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/mode.h"
@@ -140,56 +139,4 @@ bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak
     ps_remote_flush(heap);
     ps_heap_take_all_notices(heap);
     return orphan_all(heap, spans);
-}
-
-/* ---- if the caches of processors come first ---- */
-
-/* Each link is a cache miss, on which the address of the next one depends. If blocks were freed in
- * sequence, the next ones lie as far apart as these two. Prefetches within the granule only: a
- * wrong address elsewhere costs a walk of page tables. */
-static inline void prefetch_sequence(const void *block, const void *next) {
-    uintptr_t step = (uintptr_t)next - (uintptr_t)block;
-    uintptr_t later = (uintptr_t)next + PREFETCHED_STEPS * step;
-    if (ps_link_is_near(block, (const void *)later)) {
-        __builtin_prefetch((const void *)later, 1);
-    }
-}
-
-/* Moves blocks of a bin to the processor's cache. Returns false if it takes none. */
-static bool fill_cache(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
-    size_t most = ps_min(FILL_BLOCKS, FILL_BYTES / bin->block_bytes);
-    uint64_t filled = 0;
-    bool is_in = true;
-    while (is_in && filled + 1 < most) {
-        void *block = ps_class_take(heap, span->class_index);
-        if (block == NULL) {
-            break;
-        }
-        filled++;
-        prefetch_sequence(block, span->free);
-        is_in = ps_cpu_cache_fill(span, block);
-        if (!is_in) {
-            (void)ps_heap_push(span, block); /* its event is the settling that follows */
-        }
-    }
-    ps_bin_settle(bin, span);
-    ps_owner_add(&bin->x_taken, -filled); /* malloc has taken none of them */
-    return filled > (is_in ? 0 : 1);
-}
-
-void ps_heap_share_current(struct ps_heap *heap, uint32_t class_index) {
-    /* Otherwise each request would refill: long spans, whose blocks are not cached; memory is
-     * short; the processor has no cache. */
-    bool is_filled = ps_size_classes[class_index].granules == 1 &&
-                     fill_cache(heap, &heap->bins[class_index], heap->current[class_index]);
-    struct ps_span *span = is_filled ? leave_bin(heap, class_index) : NULL;
-    if (span != NULL) {
-        ps_room_orphan(heap, span, true);
-    }
-}
-
-void ps_heap_share_spans(struct ps_heap *heap) {
-    uint32_t spans = SHARED_AT_ONCE;
-    ps_streak_close(heap);
-    (void)orphan_all(heap, &spans);
 }

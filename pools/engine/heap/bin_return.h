@@ -3,11 +3,6 @@
  * Returns from a heap: the blocks of a bin to their span, and spans to the orphans
  * (small/orphans.h), from which other heaps adopt them.
  *
- * If the caches of processors come first (cpu_cache.h), refills are rare, and a span owned by a
- * heap would serve one thread of many. So each refill moves a few more blocks to the processor's
- * cache, and makes the span an orphan again, which the next refill of any thread adopts. The heap
- * remains its owner if the cache takes none, for example while memory is short.
- *
  * Callers: thread.c, maintenance.c, refill.c, harden/guard_refill.c, profile/countdown.c: the owner
  * of the heap. Locks: the orphan lock.
  */
@@ -39,14 +34,5 @@ void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index);
  */
 bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak_step,
                        uint32_t *spans);
-
-/* ---- if the caches of processors come first ---- */
-
-/* Called by a refill that has taken its block: fills the processor's cache from the current span,
- * which becomes an orphan if the cache has taken some. */
-void ps_heap_share_current(struct ps_heap *heap, uint32_t class_index);
-
-/* Called periodically: orphans spans that are current or have room; bounded. */
-void ps_heap_share_spans(struct ps_heap *heap);
 
 #endif

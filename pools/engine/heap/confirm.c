@@ -5,7 +5,6 @@
 #include "pools/engine/heap/confirm.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/os/signals.h"
@@ -51,21 +50,8 @@ static bool heap_has(const struct ps_heap *heap, const struct ps_span *span, con
     return false;
 }
 
-static bool processors_have(const struct ps_span *span, const void *block) {
-    for (size_t i = 0; i < ps_min(ps_cpu_x_end, PS_CPU_CACHES); i++) {
-        const struct ps_cpu_cache *cache = ps_cpu_x_caches[i];
-        size_t count = cache != NULL ? cache->x_state[span->class_index] & PS_CPU_STATE_COUNT : 0;
-        for (size_t j = 0; j < ps_min(count, PS_CPU_CACHE_BLOCKS); j++) {
-            if (cache->blocks[span->class_index][j] == block) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static bool is_anywhere(const struct ps_span *span, const void *block) {
-    if (span_has(span, block) || processors_have(span, block)) {
+    if (span_has(span, block)) {
         return true;
     }
     for (struct ps_heap *heap = ps_registry_first(); heap != NULL; heap = heap->next_heap) {

@@ -15,10 +15,9 @@
  * the thread control block itself. The fast path tolerates that because of the contents of that
  * block in a process with one thread: `fast_limit` and `own`, at 24 and 32, read as zero, so malloc
  * takes the slow path. `streak_next` at 16 and `key` at 0 read as the address of the thread control
- * block, which is neither a block nor a span's key. So free takes the slow path too, whatever
- * `free_limit` at 48 reads as, a secret of libc. `x_busy`, which both write, is at 56, a word that
- * libc no longer uses. Every slow path tests ps_bootstrap_is_over first and serves such calls from
- * chunks that are never reused.
+ * block, which is neither a block nor a span's key. So free takes the slow path too. `x_busy`,
+ * which both write, is at 56, a word that libc no longer uses. Every slow path tests
+ * ps_bootstrap_is_over first and serves such calls from chunks that are never reused.
  *
  * On processors that fetch the TLS offset by a call, this does not arise. No locks then: one thread
  * exists. Calls nothing of libc.

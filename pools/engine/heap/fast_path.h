@@ -20,10 +20,8 @@
  * is on a list already or was never granted, and a free block that was overwritten. They cost no
  * cycle where they were measured, because nothing depends on their results.
  *
- * A thread may not take the fast path if blocks are hardened (hard.h), or if the caches of
- * processors come first (cpu_cache.h). It has a fast_limit of 0 and a key that matches no span, so
- * that each of its calls takes the slow path. For those caches free tests a word more, before it
- * reads the span's line: that is seldom in the processor's cache there.
+ * A thread may not take the fast path if blocks are hardened (hard.h). It has a fast_limit of 0 and
+ * a key that matches no span, so that each of its calls takes the slow path.
  *
  * The slow paths are out of line and named for their reason. Callers: the entry points of shim/,
  * C++ operator new and delete among them, and the slow paths of heap/ and of the modes.

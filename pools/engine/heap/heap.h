@@ -140,24 +140,18 @@ struct ps_thread_words {
     ptrdiff_t streak_step; /*  8 + or - block_bytes; 0: none open */
     char *streak_next;     /* 16 address that continues the streak */
     size_t fast_limit;     /* 24 requests below it may take the fast path of malloc; 0 where blocks
-                                 are hardened or recorded, where there is no heap, and where the
-                                 caches of processors come first */
+                                 are hardened or recorded, and where there is no heap */
     struct ps_heap *own;   /* 32 this thread's heap; NULL: none yet, given up, or taken: thread.h */
     struct ps_heap *heap;  /* 40 of the fast path, which reads it when fast_limit is not 0 */
-    uintptr_t free_limit;  /* 48 addresses below it may take the fast path of free: all; 0 where the
-                                 caches of processors come first (cpu_cache.h), as the thread itself
-                                 chooses */
+    uintptr_t unused;      /* 48 */
     uint32_t x_busy;       /* 56 enum ps_thread_busy */
     uint32_t is_exiting;   /* 60 this thread's heap has been given up; see exited.h */
     char *streak_from;     /* 64 where a streak was stopped by a thread that took the heap */
     uint32_t has_begun;    /* 72 counted by background.c until the thread ends */
     struct ps_heap *last;  /* 80 heap that was taken or asked for; registry lock */
-    uint64_t *cache_state; /* 88 of a class of a cache that it has locked or will: cpu_first.c */
-    struct ps_thread_record *record; /* 96 NULL: none; see thread_record.h */
-    uint32_t is_announced;           /* 104 its end will be noticed, whatever it calls: thread.h */
+    struct ps_thread_record *record; /* 88 NULL: none; see thread_record.h */
+    uint32_t is_announced;           /* 96 its end will be noticed, whatever it calls: thread.h */
 };
-
-#define PS_FREE_ALL UINTPTR_MAX /* free_limit */
 
 /* A thread that takes the heap writes these under the registry lock: key, streak_next, fast_limit,
  * own, last. */
@@ -190,11 +184,6 @@ PS_INLINE void ps_thread_leave(void) {
 /* True within a call, as code that accesses a heap expects. */
 static inline bool ps_thread_is_inside(void) {
     return ps_load_relaxed(&ps_thread.x_busy) == PS_THREAD_BUSY; /* relaxed: this thread's own */
-}
-
-/* True if the caches of processors come first for a thread. */
-PS_INLINE bool ps_thread_caches_first(const struct ps_thread_words *thread) {
-    return thread->free_limit == 0;
 }
 
 /* The calling thread's heap. Read once per call: it may become NULL, and return to its value, while

@@ -6,8 +6,6 @@
 #include "pools/engine/heap/bin_return.h"
 
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/cpu_cache.h"
-#include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/limit.h"
@@ -89,7 +87,6 @@ static bool is_trim_of(uint32_t request) {
 
 /* A step of releasing all free memory that no heap caches. Returns how much went back. */
 static uint64_t release_some(void) {
-    ps_cpu_return_all(ps_remote_return);
     ps_front_return_shared(true, true);
     ps_store_drop_drained(true);
     ps_medium_drop_empty(0);
@@ -124,16 +121,11 @@ static bool is_bounded(void) {
 
 /* Returns blocks that a heap has not used for a while. */
 static void return_unused(struct ps_heap *heap) {
-    bool has_first = ps_thread_caches_first(&ps_thread);
     ps_remote_flush(heap);
     ps_heap_take_notices(heap);
     ps_medium_flush(heap);
-    if (has_first) {
-        ps_heap_share_spans(heap);
-    } else {
-        ps_room_scan(heap);
-        ps_heap_drop_drained(heap);
-    }
+    ps_room_scan(heap);
+    ps_heap_drop_drained(heap);
 }
 
 /* The work of any thread that has read the clock. */
@@ -146,7 +138,6 @@ static void do_shared_work(uint64_t now_ms) {
     ps_mapping_expire(now_ms);
     ps_medium_purge_tick(now_ms);
     ps_steal_tick(now_ms);
-    (void)ps_cpu_return_tick(now_ms, ps_remote_return);
     ps_mode.hook.tick();
     (void)ps_take_tick(now_ms);
 }
@@ -209,7 +200,6 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     uint64_t early_ms = PS_RETENTION_SCAN_MS - ps_retention_interval_ms(PS_RETENTION_SCAN_MS);
     if (now_ms + early_ms >= heap->next_scan_ms || PS_UNLIKELY(request != 0)) {
         heap->next_scan_ms = now_ms + PS_RETENTION_SCAN_MS;
-        ps_cpu_cache_choose();
         return_unused(heap);
     }
     maintain_fronts(now_ms, request);
@@ -278,7 +268,6 @@ uint32_t ps_heap_maintain(uint64_t now_ms) {
     bool is_behind = ps_mapping_expire(now_ms) != 0;
     ps_medium_purge_tick(now_ms);
     ps_steal_tick(now_ms);
-    uint32_t cached_ms = ps_cpu_return_tick(now_ms, ps_remote_return);
     ps_mode.hook.tick();
     bool is_taking = ps_take_tick(now_ms);
     is_behind |= ps_purge_is_behind() || ps_medium_purge_is_behind() || ps_steal_is_behind();
@@ -298,7 +287,7 @@ uint32_t ps_heap_maintain(uint64_t now_ms) {
         is_behind |= serve(request, is_taking || is_purging);
     }
     ps_thread_leave();
-    return is_behind ? BEHIND_MS : is_taking ? TAKING_MS : cached_ms;
+    return is_behind ? BEHIND_MS : is_taking ? TAKING_MS : 0;
 }
 
 static uint64_t next_catch_up_us; /* of the only thread */
@@ -343,7 +332,6 @@ static void collect_available(struct ps_heap *heap, uint32_t class_index) {
 
 PS_COLD void ps_heap_reclaim(void) {
     struct ps_heap *heap = ps_thread_own();
-    ps_cpu_return_all(ps_remote_return);
     ps_front_scan(true);
     ps_front_return_shared(true, true);
     ps_store_drop_drained(true);

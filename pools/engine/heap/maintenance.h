@@ -54,7 +54,7 @@ void ps_heap_drop_drained(struct ps_heap *heap);
 
 /* Called when a request finds no memory: returns the cached memory of the calling thread's heap and
  * of all shared caches to the page cache, and cached mappings to the system. Within a call. Cost:
- * an unmapping for each cached mapping, and a millisecond if caches of processors have blocks. */
+ * an unmapping for each cached mapping, and two milliseconds if fronts have blocks. */
 void ps_heap_reclaim(void);
 
 /* Returns cached blocks of the calling thread's heap to their spans and regions, and drained spans

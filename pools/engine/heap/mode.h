@@ -79,9 +79,6 @@ struct ps_mode_hook {
      * in spans of heaps. */
     bool has_fronts;
 
-    /* True if the caches of processors may come before the heap: see cpu_cache.h. */
-    bool may_cache_first;
-
     /* True if heaps are not taken from threads that make no calls: see thread.h. */
     bool keeps_heaps;
 

@@ -5,7 +5,6 @@
 #include "pools/engine/heap/plain.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
@@ -51,22 +50,15 @@ static inline struct ps_heap *own_heap(void) {
     return PS_LIKELY(heap != NULL) ? heap : ps_heap_acquire_to_free();
 }
 
-static inline void free_foreign_owner(struct ps_span *span, void *block, bool may_cache) {
+void ps_heap_free_foreign_owner(struct ps_span *span, void *block) {
     struct ps_heap *heap = own_heap();
     if (PS_UNLIKELY(heap == NULL)) {
         ps_remote_free_at_once(span, block);
     } else if (!ps_heap_owns(heap, span)) {
-        bool is_cached = may_cache && span->factor != 0 && ps_cpu_cache_put(heap, span, block);
-        if (!is_cached) {
-            ps_remote_free(heap, span, block);
-        }
+        ps_remote_free(heap, span, block);
     } else if (ps_heap_push(span, block)) {
         ps_heap_free_event(block, span);
     }
-}
-
-void ps_heap_free_foreign_owner(struct ps_span *span, void *block) {
-    free_foreign_owner(span, block, false);
 }
 
 void ps_free_large(struct ps_slot *slot, void *block) {
@@ -94,5 +86,5 @@ void ps_plain_free(struct ps_span *span, void *block, uintptr_t owner_key) {
         return;
     }
     ps_free_check(span, block);
-    free_foreign_owner(span, block, ps_mode.hook.has_fast_free);
+    ps_heap_free_foreign_owner(span, block);
 }

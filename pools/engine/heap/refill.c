@@ -12,7 +12,6 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/bin_return.h"
-#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
@@ -171,9 +170,7 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
 static void retire_full(struct ps_heap *heap, struct ps_span *span) {
     span->place = PS_PLACE_FULL;
     ps_bin_settle(&heap->bins[span->class_index], span);
-    if (PS_UNLIKELY(ps_thread_caches_first(&ps_thread) && ps_retention_is_usual())) {
-        ps_room_orphan(heap, span, false); /* all threads find the blocks that return */
-    } else if (ps_span_arm_unreturned(span, ps_span_worth_blocks(span))) {
+    if (ps_span_arm_unreturned(span, ps_span_worth_blocks(span))) {
         ps_span_detach(span);
     } else {
         ps_heap_span_gained(heap, span); /* enough blocks may have been returned at this moment */
@@ -259,13 +256,6 @@ static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t span
     return is_dense ? ps_span_create_dense(class_index, key) : ps_span_create(class_index, key);
 }
 
-/* Spans of a class that this heap owns, or that all heaps share. */
-static uint32_t class_spans(const struct ps_heap *heap, uint32_t class_index) {
-    uint32_t own = ps_load_relaxed(&heap->x_spans[class_index]); /* relaxed: a count */
-    return ps_thread_caches_first(&ps_thread) ? own + (uint32_t)ps_orphans_of_class(class_index)
-                                              : own;
-}
-
 static bool add_created(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
     ps_add_relaxed(&heap->x_spans[span->class_index], 1u); /* relaxed: a count */
     if (ps_limit_is_on()) {
@@ -277,8 +267,7 @@ static bool add_created(struct ps_heap *heap, struct ps_bin *bin, struct ps_span
 /* Refills from fresh memory. */
 static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     ps_steal_from_candidate(heap);
-    ps_cpu_cache_ask(class_index);
-    uint32_t spans = class_spans(heap, class_index);
+    uint32_t spans = ps_load_relaxed(&heap->x_spans[class_index]); /* relaxed: a count */
     size_t bytes = ((size_t)spans * ps_size_classes[class_index].granules) << PS_GRANULE_SHIFT;
     uintptr_t key = ps_heap_key_of(heap, class_index);
     bool is_dense = ps_huge_is_dense_class(ps_size_classes[class_index].block_bytes, bytes);
@@ -355,11 +344,7 @@ static PS_NOINLINE void *refill_bin(struct ps_heap *heap, struct ps_bin *bin, si
     if (!ps_heap_refill_class(heap, bin, class_index)) {
         return ps_heap_alloc_exhausted(heap, class_index, bytes);
     }
-    void *block = ps_mode.hook.take(heap, class_index);
-    if (PS_UNLIKELY(ps_thread_caches_first(&ps_thread))) {
-        ps_heap_share_current(heap, class_index);
-    }
-    return block;
+    return ps_mode.hook.take(heap, class_index);
 }
 
 void *ps_plain_take(struct ps_heap *heap, uint32_t class_index) {
@@ -371,8 +356,7 @@ void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
         return ps_plain_alloc_large(heap, bytes);
     }
     ps_heap_tick(heap);
-    void *block = ps_cpu_cache_take((uint32_t)(bin - heap->bins));
-    return block != NULL ? block : refill_bin(heap, bin, bytes);
+    return refill_bin(heap, bin, bytes);
 }
 
 PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {

@@ -58,23 +58,11 @@ static struct ps_heap *take_parked_locked(void) {
 }
 
 void ps_registry_set_words(struct ps_thread_words *thread, const struct ps_heap *heap) {
-    bool is_fast = heap != NULL && !ps_thread_caches_first(thread);
     bool has_fast_free = heap == NULL || ps_mode.hook.has_fast_free;
-    uintptr_t key = heap == NULL || is_fast ? ps_heap_key(heap) : PS_KEY_NO_SPAN;
-    size_t limit = is_fast && ps_mode.hook.has_fast_alloc ? PS_FEW_BYTES + 1 : 0;
+    size_t limit = heap != NULL && ps_mode.hook.has_fast_alloc ? PS_FEW_BYTES + 1 : 0;
     /* relaxed, both: the thread's own; `ask` of thread.c writes them only for an attached heap. */
     ps_store_relaxed(&thread->fast_limit, limit);
-    ps_store_relaxed(&thread->key, has_fast_free ? key : PS_KEY_CHECKED);
-}
-
-void ps_registry_set_caches_first(bool is_first) {
-    ps_lock_acquire(&registry_lock);
-    ps_thread.free_limit = is_first ? 0 : PS_FREE_ALL;
-    struct ps_heap *heap = ps_thread_own();
-    if (heap != NULL) {
-        ps_registry_set_words(&ps_thread, heap);
-    }
-    ps_lock_release(&registry_lock);
+    ps_store_relaxed(&thread->key, has_fast_free ? ps_heap_key(heap) : PS_KEY_CHECKED);
 }
 
 void ps_registry_restore(struct ps_thread_words *thread, struct ps_heap *heap) {

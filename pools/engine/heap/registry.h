@@ -35,10 +35,6 @@ void ps_heap_offer(struct ps_heap *heap);
  * NULL: it has no heap. */
 void ps_registry_set_words(struct ps_thread_words *thread, const struct ps_heap *heap);
 
-/* Decides whether the calling thread's small blocks go through the caches of processors first
- * (cpu_cache.h); plain mode only. */
-void ps_registry_set_caches_first(bool is_first);
-
 /* Fills the words of a thread again whose heap was asked for. Under the registry lock. */
 void ps_registry_restore(struct ps_thread_words *thread, struct ps_heap *heap);
 

@@ -87,7 +87,7 @@ void ps_heap_park(struct ps_heap *heap) {
 static struct ps_heap *adopter_of(const struct ps_span *span) {
     struct ps_heap *heap = ps_thread_own();
     /* The last: it may be in the middle of a change. */
-    if (heap == NULL || ps_thread_caches_first(&ps_thread) || ps_lock_is_forking()) {
+    if (heap == NULL || ps_lock_is_forking()) {
         return NULL;
     }
     PS_CHECK(ps_thread_is_inside()); /* otherwise it may be taken meanwhile */

@@ -11,8 +11,6 @@
 #include "pools/engine/heap/resize.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/cpu_cache.h"
-#include "pools/engine/heap/cpu_first.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
@@ -190,11 +188,7 @@ static inline void return_remote(struct ps_heap *heap, struct ps_span *span, voi
 /* A block of another heap's or of the orphans, in a span of one granule. */
 static PS_NOINLINE void free_remote(struct ps_heap *heap, struct ps_span *span, void *block) {
     check_start(span, block);
-    if (ps_cpu_cache_put(heap, span, block)) {
-        ps_thread_leave();
-    } else {
-        return_remote(heap, span, block);
-    }
+    return_remote(heap, span, block);
 }
 
 /* True for a block in a span of one granule. */

@@ -8,8 +8,6 @@
 #include "pools/engine/heap/start.h"
 
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/cpu_cache.h"
-#include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/heap.h"
@@ -61,7 +59,6 @@ static void child(void) {
     ps_surplus_fork_child();
     ps_mapping_fork_child();
     ps_steal_fork_child();
-    ps_cpu_return_fork_child();
     ps_front_engine_fork_child();
     ps_limit_fork_child();
     ps_orphans_fork_child();
@@ -92,7 +89,6 @@ static void start_locked(void) {
     ps_mode_start(&config);
     ps_rseq_start();
     ps_front_engine_start(&config);
-    ps_cpu_cache_start();
     ps_take_start();
 }
 

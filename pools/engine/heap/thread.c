@@ -7,7 +7,6 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
@@ -38,9 +37,9 @@
 /* Continues no streak: not a block's address. */
 #define STOPPED ((char *)1)
 
-PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread) =
-    PS_THREAD_LOCAL_INIT({.key = PS_KEY_AT_ONCE, /* ps_heap_key(NULL) */
-                          .free_limit = PS_FREE_ALL});
+PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread) = PS_THREAD_LOCAL_INIT({
+    .key = PS_KEY_AT_ONCE, /* ps_heap_key(NULL) */
+});
 
 static struct ps_heap *x_first_heap; /* of the thread that started the engine */
 static pthread_key_t exit_key;
@@ -140,7 +139,6 @@ static void begin_by_itself(void) {
     if (ps_thread_will_end()) {
         ps_thread.has_begun = 1;
         ps_background_thread_begun();
-        ps_cpu_cache_choose();
         if (!ps_thread.is_announced) { /* not the first */
             ps_thread_begun_by_itself();
         }
@@ -174,7 +172,6 @@ void ps_thread_begin(struct ps_thread_record *record) {
     }
     if (!is_counted) {
         ps_background_thread_begun();
-        ps_cpu_cache_choose();
     }
     ps_background_thread_seen();
     ps_thread_enter();

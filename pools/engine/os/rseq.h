@@ -4,14 +4,7 @@
  * thread is preempted, migrates to another processor or gets a signal among them. glibc registers
  * each thread for them from version 2.35 on.
  *
- * Two sequences are here, on a stack that belongs to a processor: an array, and a state word whose
- * low bits are the number of entries. The threads of that processor push and pop without a locked
- * instruction. Each sequence ends with the one instruction that takes effect, a comparison of the
- * state with an exchange that is not locked. So a sequence also fails when a thread of another
- * processor has changed the state since it began, even if a virtual processor stood still
- * meanwhile: that thread changes the state by a locked exchange, and relies on it after a delay in
- * which an exchange that was being executed has ended (cpu_first.h). A failing exchange writes,
- * too, the state that it has read an instant before; the sequences test the state first.
+ * The sequences are those of fronts: PS_ARCH_PART(front.h).
  *
  * The child of vfork has the area of its parent, but is not registered: vfork.h.
  *

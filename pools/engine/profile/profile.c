@@ -7,7 +7,6 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/stray.h"
-#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/front_thread.h"
 #include "pools/engine/heap/large.h"

@@ -10,7 +10,6 @@
 #include "pools/engine/front/window.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
-#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
@@ -158,7 +157,7 @@ static void subtract_cached(struct ps_census *out) {
     for (uint32_t i = 0; i < out->class_count; i++) {
         struct ps_census_class *class = &out->classes[i];
         size_t in_windows = ps_windows_blocks(i);
-        subtract(class, ps_cpu_cache_blocks(i) + ps_front_blocks(i) + in_windows);
+        subtract(class, ps_front_blocks(i) + in_windows);
         /* relaxed, both: see the file comment. */
         class->taken_blocks += ps_load_relaxed(&ps_store_x_counts[i].x_windowed) - in_windows;
         class->taken_blocks += ps_load_relaxed(&ps_store_x_counts[i].x_singles) + ps_front_takes(i);
@@ -186,7 +185,6 @@ static void sum_calls(struct ps_census *out, uint64_t sample_count) {
     out->has_calls = !ps_hard_is_on();
     /* relaxed: see the file comment */
     out->malloc_count += ps_load_relaxed(&ps_large_x_allocs) + sample_count + out->guard_live_count;
-    out->malloc_count += ps_cpu_cache_takes();
     uint64_t live = out->run_live_count + out->map_live_count + out->guard_live_count;
     out->free_count += out->malloc_count - live;
     if (out->free_count > out->malloc_count) {

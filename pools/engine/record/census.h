@@ -18,7 +18,7 @@
 struct ps_census_class {
     uint32_t block_bytes;     /* size of every block of the class */
     uint64_t live_blocks;     /* allocated */
-    uint64_t prepared_blocks; /* ready in windows of bins and caches of processors, not live */
+    uint64_t prepared_blocks; /* ready in windows and fronts, not live */
     uint64_t spans;           /* spans of this class */
     uint64_t span_bytes;      /* their address space */
     uint64_t taken_blocks;    /* allocated from spans since the start */

@@ -14,7 +14,6 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/large.h"
@@ -173,10 +172,6 @@ static const struct ps_layout_number numbers[] = {
     FIELD("hard_class.held", struct ps_hard_class, held_count),
     FIELD("hard_class.ready", struct ps_hard_class, ready_count),
 
-    FIELD("cpu_cache.state", struct ps_cpu_cache, x_state),
-    CONSTANT("cpu_state.held", PS_CPU_STATE_HELD),
-    CONSTANT("cpu_state.takes_shift", PS_CPU_STATE_TAKES_SHIFT),
-
     SIZE("class", struct ps_size_class),
     FIELD("class.block_bytes", struct ps_size_class, block_bytes),
     FIELD("class.first", struct ps_size_class, first),
@@ -252,7 +247,6 @@ const struct ps_layout poolshim_layout = {
             PLACE("windows", ps_windows_x_made),
             PLACE("store_counts", ps_store_x_counts),
             PLACE("heaps", ps_registry_x_heaps),
-            PLACE("cpu_caches", ps_cpu_x_caches),
             PLACE("classes", ps_size_classes),
             PLACE("class_count", ps_size_class_count),
             PLACE("mappings", ps_mapping_x_counts),

@@ -14,20 +14,6 @@ WEIGHT_LIMIT = 1 << 40  # of blocks that one heap's mean counts for
 WORD = 8
 
 
-def read_cpu_caches(reader: Reader, census: Census) -> None:
-    """Subtracts blocks in the caches of the processors."""
-    layout = reader.layout
-    address, nbytes = layout.places["cpu_caches"]
-    field = layout.field("cpu_cache.state")
-    held, shift = (layout.offset(f"cpu_state.{name}") for name in ("held", "takes_shift"))
-    for cache in memoryview(reader.memory.read(address, nbytes)).cast("Q"):
-        if cache:
-            states = memoryview(reader.memory.read(cache + field.offset, field.length)).cast("Q")
-            census.cache_takes += sum(state >> shift for state in states)
-            for state, one in zip(states, census.classes, strict=False):
-                one.live_blocks -= state % held
-
-
 def read_bins(reader: Reader, census: Census, data: bytes) -> None:
     """Counts of malloc, and the mean of the rounding."""
     start, step = reader.layout.offset("heap.bins"), reader.layout.offset("bin")

@@ -23,7 +23,6 @@ from .caches import (
     heap_bytes,
     read_batches,
     read_bins,
-    read_cpu_caches,
     read_hard_blocks,
 )
 from .figures import FIGURES
@@ -106,7 +105,6 @@ class Census:
     heap_total_count: int = 0
     orphan_span_count: int = 0
     medium_frees: int = 0
-    cache_takes: int = 0  # small blocks from caches of processors
     large_allocs: int = 0
     sample_count: int = 0
 
@@ -165,7 +163,7 @@ class Census:
     @property
     def malloc_count(self) -> int:
         """Since the start."""
-        taken = sum(one.taken_blocks for one in self.classes) + self.cache_takes
+        taken = sum(one.taken_blocks for one in self.classes)
         medium = self.medium_frees + self.medium_count
         return taken + medium + self.large_allocs + self.sample_count + self.guard_live_count
 
@@ -235,7 +233,6 @@ class Reader:
             census.leaves.append(leaf)
             self.read_leaf(census, leaf)
         self.read_heaps(census)
-        read_cpu_caches(self, census)
         self.fronts.count(census)
         for one in census.classes:
             one.taken_blocks = max(0, one.taken_blocks)
