@@ -82,7 +82,7 @@ struct poolshim_stats {
     uint64_t large_live_count;
 
     uint64_t small_span_bytes;   /* spans: small blocks, live and free */
-    uint64_t run_cached_bytes;   /* freed blocks in caches of threads and processors */
+    uint64_t run_cached_bytes;   /* freed blocks in caches of threads */
     uint64_t large_cached_bytes; /* of cached freed mappings */
     uint64_t free_dirty_bytes;   /* free pages, resident */
     uint64_t free_clean_bytes;   /* free pages, not resident */
