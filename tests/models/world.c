@@ -181,7 +181,6 @@ bool world_cover(void) { return ps_page_map_cover(memory, sizeof memory); }
 
 void world_classes(uint16_t blocks, uint16_t notice_blocks) {
     ps_size_classes[0] = (struct ps_size_class){.block_bytes = WORLD_BLOCK_BYTES,
-                                                .scaled_blocks = 1,
                                                 .window_blocks = blocks,
                                                 .granules = 1,
                                                 .limit = blocks,

@@ -14,15 +14,6 @@
 #include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
 
-/* Blocks of a class that a refill moves to the processor's cache, with the one that it returns. */
-#define FILL_BLOCKS ((size_t)32)
-#define FILL_BYTES ((size_t)16 << 10)
-
-#define PREFETCHED_STEPS 3 /* 2 to 4 are alike */
-
-/* Spans that a heap orphans per scan. */
-#define SHARED_AT_ONCE 256
-
 /* Returns all but the next `kept` blocks of the bin's window to the span. */
 static void return_window(struct ps_bin *bin, struct ps_span *span, size_t kept) {
     size_t blocks = ps_bin_window_blocks(bin);
@@ -113,7 +104,7 @@ static bool orphan_available(struct ps_heap *heap, uint32_t class_index, uint32_
             return false;
         }
         ps_room_leave(heap, span);
-        ps_room_orphan(heap, span, false);
+        ps_room_orphan(heap, span);
     }
     return true;
 }

@@ -208,7 +208,7 @@ bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key
     if (is_parked) {
         ps_span_clear_queued(span);
         if (new_key == PS_KEY_ORPHAN) {
-            ps_room_orphan(heap, span, false);
+            ps_room_orphan(heap, span);
         } else {
             ps_span_attach(span);
             ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */

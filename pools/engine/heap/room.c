@@ -65,9 +65,9 @@ void ps_room_leave(struct ps_heap *heap, struct ps_span *span) {
     count(heap, span, 0);
 }
 
-void ps_room_orphan(struct ps_heap *heap, struct ps_span *span, bool is_next) {
+void ps_room_orphan(struct ps_heap *heap, struct ps_span *span) {
     ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */
-    ps_orphans_add(span, is_next);
+    ps_orphans_add(span, false);
 }
 
 /* True when the free part exceeds the bound, which is lower while memory is short. */
@@ -101,7 +101,7 @@ static uint32_t scan_class(struct ps_heap *heap, uint32_t class_index, uint32_t 
         ps_span_settle(span);
         ps_room_leave(heap, span);
         if (span->used != 0 && eighths_of(span) >= EMPTY_EIGHTHS) {
-            ps_room_orphan(heap, span, false);
+            ps_room_orphan(heap, span);
         } else {
             ps_room_enter(heap, span);
         }

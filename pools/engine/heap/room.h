@@ -21,7 +21,7 @@ void ps_room_gained(struct ps_heap *heap, struct ps_span *span);
 /* Called periodically: orphans spans of classes that exceed the bound. */
 void ps_room_scan(struct ps_heap *heap);
 
-/* Makes a span, which is on no list, an orphan. is_next: see ps_orphans_add. */
-void ps_room_orphan(struct ps_heap *heap, struct ps_span *span, bool is_next);
+/* Makes a span, which is on no list, an orphan. */
+void ps_room_orphan(struct ps_heap *heap, struct ps_span *span);
 
 #endif

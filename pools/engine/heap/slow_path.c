@@ -32,12 +32,6 @@ void ps_alloc_set_refill_max(size_t bytes) {
 
 /* ---- allocation ---- */
 
-PS_COLD void *ps_heap_tick_and_leave(struct ps_heap *heap, void *block) {
-    ps_heap_tick_now(heap);
-    ps_thread_leave();
-    return block;
-}
-
 static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
     struct ps_heap *heap = ps_thread_own();
     void *block =

@@ -35,11 +35,6 @@ extern PS_HIDDEN size_t ps_alloc_x_refill_max;
 static inline size_t ps_alloc_refill_max(void) {
     return ps_load_once(&ps_alloc_x_refill_max); /* relaxed: as in ps_alloc_set_refill_max */
 }
-/* True where the mode must see each request. */
-static inline bool ps_alloc_counts_requests(void) { return ps_alloc_refill_max() == SIZE_MAX; }
-
-/* Reads the clock, and leaves. Returns the block that a call has taken. */
-void *ps_heap_tick_and_leave(struct ps_heap *heap, void *block);
 
 /* ---- free ---- */
 

@@ -118,7 +118,6 @@ static void add_class(uint32_t block_bytes) {
     class->factor = factor_of(block_bytes, class->granules);
     plan_blocks(class);
     class->scaled_first = (uint32_t) class->first << PS_SCALED_SHIFT;
-    class->scaled_blocks = (uint32_t)(class->limit - class->first) << PS_SCALED_SHIFT;
 }
 
 /* Appends the built-in sizes above `last` up to most_bytes. If `room` is too small for all of them,

@@ -30,7 +30,6 @@ struct ps_size_class {
     uint16_t limit; /* index after the last block used */
     uint16_t notice_blocks;        /* frees after which a full span is worth collecting */
     uint32_t scaled_first;         /* ps_span_scaled of the first block used */
-    uint32_t scaled_blocks;        /* of as many as are used */
     bool has_streaks;              /* consecutive frees form free streaks */
     uint8_t streak_probe_interval; /* frees until a span is first probed for a sequence */
 };

@@ -207,16 +207,6 @@ struct ps_span *ps_span_create_sparse(uint32_t class_index, uintptr_t owner_key)
 /* Creates one in granules of a region of medium blocks: for when the page cache has no memory. */
 struct ps_span *ps_span_create_lent(uint32_t class_index, uintptr_t owner_key);
 
-/* The tag of the granule of a span of one granule: its class and node, constant while it lives. */
-#define PS_SPAN_TAG_NODE_SHIFT 8
-static inline uint32_t ps_span_tag(const struct ps_span *span) {
-    return (span->class_index + 1u) | (uint32_t)span->run.node << PS_SPAN_TAG_NODE_SHIFT;
-}
-PS_INLINE size_t ps_span_tag_class(uint32_t tag) {
-    return (tag & (((uint32_t)1 << PS_SPAN_TAG_NODE_SHIFT) - 1)) - 1;
-}
-PS_INLINE uint32_t ps_span_tag_node(uint32_t tag) { return tag >> PS_SPAN_TAG_NODE_SHIFT; }
-
 /* Makes key the owner. Release: a thread that reads the key sees the present account. */
 void ps_span_set_owner(struct ps_span *span, uintptr_t key);
 
