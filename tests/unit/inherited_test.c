@@ -36,7 +36,7 @@ static bool is_untouched(const unsigned char *block, size_t bytes) {
     return true;
 }
 
-/* One of four stays, so that no slab ends. */
+/* Retains one of four, so that no slab ends. */
 static void free_most(size_t s) {
     for (size_t i = 0; i < BLOCKS; i++) {
         size_t index = i * 7 % BLOCKS;

@@ -62,7 +62,7 @@ FRESH_TEST(a_part_of_what_is_in_use_may_be_free) {
     CHECK_CMP(fake_os_purged_bytes(), >, 0);
 }
 
-/* In an order in which no two neighbours follow each other; one in 20 stays. */
+/* In an order in which no two neighbours follow each other. Retains one in 20. */
 static void empty_most(void) {
     for (size_t i = 0; i < BLOCKS; i++) {
         size_t index = i * 7919 % BLOCKS;

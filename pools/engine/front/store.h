@@ -114,8 +114,9 @@ void ps_store_purge_fork_child(void);
 /* Marks a block as free; it may be so already, or its slab may have ended. */
 void ps_store_fork_add(uint32_t class_index, void *block);
 
-/* Repairs the locks, and the lists: of all classes if had_others, or else of those whose lock
- * another thread held. Reads the slot of each granule then. Makes all slabs inherited (slab.h). */
+/* Repairs the locks. Makes the lists anew: of all classes if had_others, or else of classes whose
+ * lock another thread held. Reads the slot of each granule then. Makes all slabs inherited
+ * (slab.h). */
 void ps_store_fork_child(bool had_others);
 
 #endif

@@ -339,28 +339,29 @@ static void rebuild(struct ps_slot *slot, chosen_stores chosen) {
     ps_store_count_drained(store, ps_slab_is_drained(slab));
 }
 
-/* By granules: the lengths of runs may be half written. */
-static void rebuild_all(chosen_stores chosen) {
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        ps_store_relaxed(&ps_store_x_counts[i].x_slabs, (uint64_t)0); /* relaxed: one thread */
-    }
-    for (size_t i = 0; i < ps_page_arena_count(); i++) {
-        const struct ps_page_arena *arena = ps_page_arena_at(i);
-        for (size_t k = 0; k < arena->granules; k++) {
-            rebuild(ps_page_map_slot(arena->base + (k << PS_GRANULE_SHIFT)), chosen);
-        }
+static void clear_tag(const char *granule) {
+    if (ps_page_map_tag(granule) != 0) { /* else its page need not be copied */
+        ps_page_map_set_tag(granule, 0);
     }
 }
 
-static void clear_tags(void) {
+/* By granules: the lengths of runs may be half written. chosen: NULL, or stores to rebuild. */
+static void walk_granules(chosen_stores chosen) {
     for (size_t i = 0; i < ps_page_arena_count(); i++) {
         const struct ps_page_arena *arena = ps_page_arena_at(i);
         for (size_t k = 0; k < arena->granules; k++) {
             const char *granule = arena->base + (k << PS_GRANULE_SHIFT);
-            if (ps_page_map_tag(granule) != 0) { /* else its page need not be copied */
-                ps_page_map_set_tag(granule, 0);
+            if (chosen != NULL) {
+                rebuild(ps_page_map_slot(granule), chosen);
             }
+            clear_tag(granule); /* last: rebuild sets it */
         }
+    }
+}
+
+static void clear_counts(void) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        ps_store_relaxed(&ps_store_x_counts[i].x_slabs, (uint64_t)0); /* relaxed: one thread */
     }
 }
 
@@ -387,7 +388,7 @@ void ps_store_fork_child(bool had_others) {
     }
     ps_slab_bits_fork_child();
     if (is_any) {
-        rebuild_all(chosen);
+        clear_counts();
     }
-    clear_tags();
+    walk_granules(is_any ? chosen : NULL);
 }

@@ -129,8 +129,8 @@ static uint64_t release(uint64_t pages, const struct usage *usage) {
     return rest != 0 ? done + ps_medium_purge_some(rest) : done;
 }
 
-static bool bound_runs(const struct usage *usage, uint64_t now_ms, uint64_t delay_ms) {
-    uint64_t bound = bound_of(usage);
+static bool bound_runs(const struct usage *usage, uint64_t bound, uint64_t now_ms,
+                       uint64_t delay_ms) {
     uint64_t done = 0;
     bool is_behind = false;
     notice(&of_runs, usage->held - ps_min(usage->held, last_held), now_ms, delay_ms);
@@ -150,17 +150,17 @@ static bool bound_runs(const struct usage *usage, uint64_t now_ms, uint64_t dela
     return is_behind;
 }
 
-/* Which pages of slabs are free is known only by a pass over all of them. The next is due when as
- * much has been freed as may be free. */
-static bool bound_slabs(const struct usage *usage, uint64_t now_ms, uint64_t delay_ms) {
-    uint64_t bound = bound_of(usage);
+/* Only a pass over all slabs finds their free pages. The next is due when as much has been freed as
+ * may be free. */
+static bool bound_slabs(const struct usage *usage, uint64_t bound, uint64_t now_ms,
+                        uint64_t delay_ms) {
     uint64_t bytes = 0;
     notice(&of_slabs, usage->touched - ps_min(usage->touched, last_touched), now_ms, delay_ms);
     last_touched = usage->touched;
     left_holes = ps_min(left_holes, usage->holes);
     if (now_ms < of_slabs.resumes_ms) {
         is_passing = false;
-    } else if (is_passing || usage->holes > ps_max(bound, left_holes + bound) + SLACK_PAGES) {
+    } else if (is_passing || usage->holes > left_holes + bound + SLACK_PAGES) {
         is_passing = ps_store_purge_tick(now_ms, true, &bytes);
         note_purged(&of_slabs, pages_of(bytes), now_ms);
         left_holes = usage->holes - ps_min(usage->holes, pages_of(bytes));
@@ -174,8 +174,9 @@ bool ps_surplus_tick(uint64_t now_ms) {
         return false; /* without a delay, all of it is purged in any case */
     }
     struct usage usage = read_usage();
-    bool is_behind = bound_runs(&usage, now_ms, delay_ms);
-    is_behind |= bound_slabs(&usage, now_ms, delay_ms);
+    uint64_t bound = bound_of(&usage);
+    bool is_behind = bound_runs(&usage, bound, now_ms, delay_ms);
+    is_behind |= bound_slabs(&usage, bound, now_ms, delay_ms);
     ps_lock_release(&surplus_lock);
     return is_behind;
 }

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* May be free: this part of what is in use, and this whatever is in use. */
+/* May be free: this part of the used memory, and at least so many bytes. */
 #define PS_SURPLUS_USED_FRACTION 3
 #define PS_SURPLUS_BYTES_LEAST ((uint64_t)8 << 20)
 

@@ -74,8 +74,8 @@ PS_INLINE bool ps_link_is_near(const void *block, const void *link) {
 /* Random bits, drawn by ps_link_start. */
 extern PS_HIDDEN uintptr_t ps_link_mark_salt;
 
-/* The first word of a block in a front (front/front.h), which is on no list. Any
- * other word passes with a probability of 2^-64. */
+/* The first word of a block in a front (front/front.h), which is on no list. Any other word passes
+ * with a probability of 2^-64. */
 PS_INLINE uintptr_t ps_link_mark(const void *block) { return (uintptr_t)block ^ ps_link_mark_salt; }
 PS_INLINE bool ps_link_is_marked(const void *block) {
     return ps_link_word(block) == ps_link_mark(block);
