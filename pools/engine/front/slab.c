@@ -6,6 +6,8 @@
 
 #include "pools/engine/os/fatal.h"
 
+bool ps_slab_has_tags = true;
+
 PS_COLD void ps_slab_misuse(const struct ps_slab *slab, const void *address,
                             enum ps_misuse_call call) {
     enum ps_misuse_state state =

@@ -109,17 +109,19 @@ static inline bool ps_slab_is_free(const struct ps_slab *slab, const void *block
  * no block has been taken since.
  */
 #define PS_SLAB_TAG_BITS PS_SCALED_SHIFT
+/* Without tags each free takes the slow path. Constant after the start. */
+extern PS_HIDDEN bool ps_slab_has_tags;
 static inline void ps_slab_set_tag(const struct ps_slab *slab) {
     const struct ps_size_class *class = ps_slab_class(slab);
-    if (class->factor != 0 && slab->fresh > class->first) {
+    if (ps_slab_has_tags && class->factor != 0 && slab->fresh > class->first) {
         uint32_t last = (uint32_t)(slab->fresh - class->first - 1);
         ps_page_map_set_tag(slab->run.base, last << PS_SLAB_TAG_BITS | (slab->class_index + 1u));
     }
 }
 /* slab: a block of it is out. */
 static inline bool ps_slab_is_inherited(const struct ps_slab *slab) {
-    return ps_slab_class(slab)->factor != 0 && ps_page_map_has_tag(slab->run.base) &&
-           ps_page_map_tag(slab->run.base) == 0;
+    return ps_slab_has_tags && ps_slab_class(slab)->factor != 0 &&
+           ps_page_map_has_tag(slab->run.base) && ps_page_map_tag(slab->run.base) == 0;
 }
 
 /* Reports a call on an address within a slab that is not a live block: it lies inside of one, or

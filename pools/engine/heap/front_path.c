@@ -135,6 +135,13 @@ PS_NOINLINE void *ps_front_alloc_slow(size_t bytes) {
     if (PS_UNLIKELY(!ps_front_may_serve())) {
         return ps_owned_alloc(bytes);
     }
+    if (PS_UNLIKELY(ps_mode.front.alloc != NULL)) {
+        return ps_mode.front.alloc(bytes);
+    }
+    return ps_front_alloc_plain(bytes);
+}
+
+void *ps_front_alloc_plain(size_t bytes) {
     if (PS_UNLIKELY(bytes > ps_size_class_max_bytes)) {
         return ps_owned_alloc(bytes);
     }
@@ -246,6 +253,14 @@ static void free_untagged(struct ps_slab *slab, void *block) {
 }
 
 PS_NOINLINE void ps_front_free_other(void *block) {
+    if (PS_UNLIKELY(ps_front_is_on && ps_mode.front.free_block != NULL && block != NULL)) {
+        ps_mode.front.free_block(block);
+        return;
+    }
+    ps_front_free_plain(block);
+}
+
+void ps_front_free_plain(void *block) {
     struct ps_slab *slab = ps_front_is_on ? ps_slab_holding(ps_page_map_slot(block), block) : NULL;
     if (PS_UNLIKELY(slab != NULL)) {
         free_untagged(slab, block);

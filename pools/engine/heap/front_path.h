@@ -57,6 +57,11 @@ void *ps_front_event(size_t bytes);
 void ps_front_free_full(size_t class_index, void *block);
 void ps_front_free_other(void *block);
 
+/* The plain mode's entry points, for modes: any size; any address. The calling thread may serve
+ * itself (ps_front_may_serve). */
+void *ps_front_alloc_plain(size_t bytes);
+void ps_front_free_plain(void *block);
+
 /* The address is that of no block that can be freed. */
 void ps_front_free_misused(const void *block); /* not NORETURN: a tail call */
 

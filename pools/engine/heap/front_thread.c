@@ -32,6 +32,7 @@ static uint32_t x_users; /* threads that may use fronts of ids; one that ends un
 
 void ps_front_engine_start(const struct ps_config *config) {
     if (ps_mode.hook.has_fronts && !config->heaps) {
+        ps_slab_has_tags = ps_mode.hook.has_fast_free;
         ps_front_start();
         first_words = &ps_front_thread;
         is_first_alone = true;
@@ -49,6 +50,7 @@ bool ps_front_count_bytes(void) {
         int64_t bytes = (int64_t)words->armed_bytes - words->left_bytes;
         int64_t sample_bytes = ps_mode.hook.count_bytes(&words->sampler, bytes, &is_due);
         next = sample_bytes < next ? sample_bytes : next;
+        next = next > 1 ? next : 1; /* armed_bytes is not 0 */
     }
     words->armed_bytes = (uint32_t)next;
     words->left_bytes = next;
@@ -93,7 +95,9 @@ static void begin(void) {
         words->windows = &ps_windows_none;
     }
     (void)ps_front_count_bytes();
-    words->fast_limit = ps_min(PS_FEW_BYTES, ps_size_class_max_bytes) + 1;
+    if (PS_LIKELY(ps_mode.hook.has_fast_alloc)) {
+        words->fast_limit = ps_min(PS_FEW_BYTES, ps_size_class_max_bytes) + 1;
+    }
     (void)ps_front_end_is_noted(); /* last: it may allocate */
 }
 
@@ -132,11 +136,12 @@ void ps_front_share_own(void) {
 }
 
 bool ps_front_may_serve(void) {
-    if (PS_LIKELY(ps_front_thread.fast_limit != 0)) {
+    struct ps_front_words *words = &ps_front_thread;
+    if (PS_LIKELY(words->fast_limit != 0)) {
         return true;
     }
     bool is_here = ps_detached_has_started() && ps_front_is_on;
-    if (is_here && ps_front_thread.end != PS_FRONT_END_OVER) {
+    if (is_here && words->armed_bytes == 0 && words->end != PS_FRONT_END_OVER) {
         begin();
     }
     return is_here;
@@ -188,7 +193,7 @@ static ptrdiff_t step_of(size_t class_index, const char *newest, void *const *be
     ptrdiff_t step = newest - (const char *)before[0];
     bool is_step =
         step == (ptrdiff_t) class->block_bytes || step == -(ptrdiff_t) class->block_bytes;
-    return class->has_streaks && is_step &&
+    return class->has_streaks && ps_slab_has_tags && is_step &&
                    (const char *)before[0] - (const char *)before[1] == step
                ? step
                : 0;

@@ -42,7 +42,7 @@ struct ps_front_words {
     uint32_t end;               /* 56 enum ps_front_end */
     uint32_t calls;             /* 60 of slow paths */
     struct ps_sampler sampler;  /* 64 */
-    uint32_t armed_bytes;       /* 96 left_bytes began at this */
+    uint32_t armed_bytes;       /* 96 left_bytes began at this; 0: the thread has not begun */
     uint16_t surplus_countdown; /* 100 readings of the clock until the bound is checked */
     bool is_behind;             /* 102 then the next slow call reads it */
     uint8_t inherited_frees;    /* 103 */

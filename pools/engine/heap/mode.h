@@ -66,6 +66,23 @@ struct ps_mode_entry {
     size_t (*usable)(const void *block);
 };
 
+/*
+ * Entry points where small blocks are in slabs (has_fronts), NULL where the mode's is the plain
+ * one. Those of the table above take their place in other modes.
+ *
+ * alloc sees the requests that do not take the fast path: all of them without has_fast_alloc.
+ * free_block sees the blocks that do not, and all of them without has_fast_free; any address but
+ * NULL. resize, usable: any address but NULL. Any thread, also one whose destructors have run.
+ */
+struct ps_mode_front {
+    void *(*alloc)(size_t bytes);
+    void *(*zalloc)(size_t bytes);
+    void *(*alloc_aligned)(size_t bytes, size_t align);
+    void (*free_block)(void *block);
+    void *(*resize)(void *block, size_t bytes);
+    size_t (*usable)(const void *block);
+};
+
 /* Result of stray_usable for a foreign pointer. */
 #define PS_STRAY_FOREIGN SIZE_MAX
 
@@ -148,6 +165,7 @@ struct ps_mode_hook {
 /* The rows of the chosen mode, alone in their page. Written once. */
 struct PS_ALIGNED(PS_PAGE_BYTES_LIMIT) ps_mode {
     struct ps_mode_entry entry;
+    struct ps_mode_front front;
     struct ps_mode_hook hook;
 };
 
@@ -155,6 +173,7 @@ extern PS_HIDDEN struct ps_mode ps_mode;
 
 /* modes.c: the only symbols of higher layers that the core uses. */
 PS_HOOK extern PS_HIDDEN const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT];
+PS_HOOK extern PS_HIDDEN const struct ps_mode_front ps_mode_fronts[PS_MODE_COUNT];
 PS_HOOK extern PS_HIDDEN const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT];
 
 /* Chooses and starts the mode. Called once, at start, under the initialisation lock. */

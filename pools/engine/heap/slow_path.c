@@ -103,7 +103,16 @@ static void *zalloc_slow(size_t bytes) {
     return block;
 }
 
+/* The row of the mode, if its small blocks are in slabs. */
+static const struct ps_mode_front *front_row(void) {
+    static const struct ps_mode_front none;
+    return PS_LIKELY(ps_front_may_serve()) ? &ps_mode.front : &none;
+}
+
 void *ps_block_zalloc(size_t bytes) {
+    if (front_row()->zalloc != NULL) {
+        return front_row()->zalloc(bytes);
+    }
     if (PS_LIKELY(ps_front_may_serve() && bytes <= ps_size_class_max_bytes)) {
         void *small = ps_heap_alloc(bytes);
         return small != NULL ? ps_bytes_zero_block(small, bytes) : NULL;
@@ -128,6 +137,9 @@ void *ps_block_zalloc(size_t bytes) {
 void *ps_block_alloc_aligned(size_t bytes, size_t align) {
     if (align <= 16 && (bytes > 8 || align <= 8)) {
         return ps_heap_alloc(bytes);
+    }
+    if (front_row()->alloc_aligned != NULL) {
+        return front_row()->alloc_aligned(bytes, align);
     }
     if (PS_LIKELY(ps_front_may_serve()) &&
         ps_size_class_of_aligned(ps_max(bytes, 1), align) != PS_CLASS_NONE) {
@@ -279,6 +291,9 @@ size_t ps_block_usable(const void *block) {
     if (block == NULL) {
         return 0;
     }
+    if (front_row()->usable != NULL) {
+        return front_row()->usable(block);
+    }
     size_t room = ps_front_usable(block, PS_MISUSE_SIZE);
     if (PS_LIKELY(room != 0)) {
         return room;
@@ -291,6 +306,9 @@ size_t ps_block_usable(const void *block) {
 }
 
 void *ps_block_resize(void *block, size_t bytes) {
+    if (front_row()->resize != NULL) {
+        return front_row()->resize(block, bytes);
+    }
     size_t room = ps_front_usable(block, PS_MISUSE_REALLOC);
     if (PS_LIKELY(room != 0)) {
         return ps_resize_stays(room, bytes) ? block : ps_resize_by_copy(block, room, bytes);

@@ -51,6 +51,9 @@ const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
                         ps_trace_resize, ps_plain_usable},
 };
 
+/* All NULL: the plain mode's. */
+const struct ps_mode_front ps_mode_fronts[PS_MODE_COUNT];
+
 const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
     [PS_MODE_PLAIN] = {.has_fast_alloc = true,
                        .has_fast_free = true,
