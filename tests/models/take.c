@@ -9,7 +9,7 @@
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/slow_path.h"
@@ -157,7 +157,7 @@ static void set_up_medium(void) {
         ps_store_relaxed(&slot->run.kind, (uint8_t)PS_RUN_MEDIUM);
         is_medium_out[i] = false;
     }
-    ps_medium_cache_start(&config);
+    ps_medium_start(&config);
     (void)ps_heap_acquire();
     hand_to(2);
     live[0] = allocate();

@@ -1,7 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* The census: every figure is what the program did, at any moment and from any thread. */
-#include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/medium_path.h"
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 

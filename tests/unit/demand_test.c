@@ -6,8 +6,8 @@
  * request is written here as such a process writes it.
  */
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/profile/countdown.h"
 #include "pools/engine/profile/demand.h"
+#include "pools/engine/profile/draw.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/profile/table.h"
 #include "tests/unit/sampled.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Random numbers for sampling and the weight of a sample, compared with the C library. */
-#include "pools/engine/profile/countdown.h"
+#include "pools/engine/profile/draw.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>

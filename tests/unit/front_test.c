@@ -82,7 +82,7 @@ EACH_WAY(the_limits_of_all_classes_are_bounded) {
         bytes += (size_t)front->x_limit[i] * ps_size_classes[i].block_bytes;
     }
     CHECK_CMP(bytes, <=, PS_FRONT_BYTES);
-    CHECK_EQ(bytes, front->x_limit_bytes);
+    CHECK_EQ(bytes, front->x_limit_bytes[0]);
 }
 
 /* ---- return ---- */

@@ -8,7 +8,7 @@
 
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/mapping.h"
-#include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/medium_path.h"
 
 ENGINE_NO_SURPLUS
 

@@ -7,7 +7,7 @@
  */
 #include "pools/engine/page/medium_regions.h"
 
-#include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/medium_path.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fork_step_check.h"
 #include "tests/unit/set_nodes.h"
@@ -40,7 +40,7 @@ FRESH_TEST(a_shard_is_made_and_used) {
     CHECK(ps_medium_shard_at(1) != NULL);
 }
 
-/* Cached blocks leave a full cache, from its middle and all at the end. */
+/* Blocks enter the front and leave it, all at the end. */
 static void waiting_blocks(void) {
     void *blocks[16];
     for (size_t i = 0; i < 16; i++) {
@@ -62,12 +62,12 @@ FRESH_TEST(medium_blocks_wait_and_leave) {
     fork_at_each_step(NULL, waiting_blocks, use_everything, 97);
 }
 
-/* Frees the last of some blocks when others are cached. */
-static void free_last_of(size_t count, size_t bytes, size_t step) {
-    void *blocks[PS_MEDIUM_PAGES_FIRST];
+/* Frees the last of some blocks when the front has the others. */
+static void free_last_of(size_t count, size_t bytes) {
+    void *blocks[PS_FRONT_LENGTH_BLOCKS + 1];
     is_prelude = true;
     for (size_t i = 0; i < count; i++) {
-        blocks[i] = ps_heap_alloc(bytes + i % 3 * step);
+        blocks[i] = ps_heap_alloc(bytes);
     }
     for (size_t i = 0; i + 1 < count; i++) {
         ps_heap_free(blocks[i]);
@@ -79,21 +79,12 @@ static void free_last_of(size_t count, size_t bytes, size_t step) {
     is_prelude = false;
 }
 
-static void full_bin(void) { free_last_of(PS_MEDIUM_BIN_BLOCKS + 1, 9000, 0); }
+static void full_class(void) { free_last_of(PS_FRONT_LENGTH_BLOCKS + 1, 9000); }
 
-/* Blocks of 3, 4 and 5 pages. */
-static void full_cache(void) { free_last_of(PS_MEDIUM_PAGES_FIRST / 4 + 1, 9000, 4096); }
-
-FRESH_TEST(half_of_a_full_bin_leaves) {
+FRESH_TEST(half_of_a_full_class_leaves) {
     busy_granules_max = 16;
     ps_engine_start();
-    fork_at_each_step(NULL, full_bin, use_everything, 7);
-}
-
-FRESH_TEST(a_full_cache_is_shortened) {
-    busy_granules_max = 16;
-    ps_engine_start();
-    fork_at_each_step(NULL, full_cache, use_everything, 3);
+    fork_at_each_step(NULL, full_class, use_everything, 7);
 }
 
 static void resized_blocks(void) {

@@ -76,6 +76,8 @@ FRESH_TEST(every_row_is_complete) {
         for (size_t j = 0; j < count; j++) {
             bool may_be_null = &functions[j] == (void *const *)&hook->count_bytes ||
                                &functions[j] == (void *const *)&hook->sample ||
+                               &functions[j] == (void *const *)&hook->sample_large ||
+                               &functions[j] == (void *const *)&hook->end_sample ||
                                &functions[j] == (void *const *)&hook->count_pops ||
                                &functions[j] == (void *const *)&hook->may_open_streak;
             CHECK(functions[j] != NULL || may_be_null);

@@ -3,7 +3,7 @@
 /*
  * NUMA nodes in the heap layer: spans of ended threads serve their own node.
  */
-#include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/medium_path.h"
 #include "pools/engine/page/node.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/retention.h"
@@ -103,40 +103,6 @@ FRESH_TEST(orphans_of_another_node_serve_when_no_more_memory_is_to_be_had) {
     allocate_one((void *)BLOCK_BYTES);
     REQUIRE(of_small != NULL);
     CHECK_EQ(ps_span_at(of_small)->run.node, 0);
-}
-
-/* ---- medium blocks ---- */
-
-FRESH_TEST(blocks_of_another_node_do_not_wait_in_a_thread) {
-    enum { BLOCKS = 6, BYTES = 4 * PAGE_BYTES };
-    void *far[BLOCKS];
-    void *near[BLOCKS];
-    ps_engine_start();
-    set_nodes();
-    fake_os_set_cpu(1);
-    for (size_t i = 0; i < BLOCKS; i++) {
-        far[i] = ps_heap_alloc(BYTES);
-    }
-    fake_os_set_cpu(0);
-    for (size_t i = 0; i < BLOCKS; i++) {
-        near[i] = ps_heap_alloc(BYTES);
-    }
-    for (size_t i = 0; i < BLOCKS; i++) {
-        ps_heap_free(near[i]);
-        CHECK_EQ(engine_census().run_cached_bytes, (i + 1) * BYTES);
-        ps_heap_free(far[i]);
-        CHECK_EQ(engine_census().run_cached_bytes, (i + 1) * BYTES);
-    }
-    WHEN("a cached one is taken, so that there is room");
-    fake_os_set_cpu(1);
-    far[0] = ps_block_alloc_aligned(BYTES, 2 * PAGE_BYTES); /* not a cached one */
-    fake_os_set_cpu(0);
-    CHECK_PTR_EQ(ps_heap_alloc(BYTES), near[BLOCKS - 1]);
-    ps_heap_free(far[0]);
-    CHECK_EQ(engine_census().run_cached_bytes, (BLOCKS - 1) * BYTES);
-    ps_heap_free(near[BLOCKS - 1]);
-    CHECK_EQ(engine_census().run_cached_bytes, BLOCKS * BYTES);
-    check_live_blocks(0);
 }
 
 UNIT_MAIN

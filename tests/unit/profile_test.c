@@ -9,7 +9,7 @@
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/page/medium.h"
-#include "pools/engine/profile/countdown.h"
+#include "pools/engine/profile/draw.h"
 #include "pools/engine/profile/profile.h"
 #include "tests/unit/engine.h"
 

@@ -14,18 +14,34 @@
 
 struct ps_front_table ps_front_table;
 struct ps_front ps_front_none; /* constant */
+uint64_t ps_front_x_medium_singles;
 
 static size_t front_bytes; /* of one, with its entries */
+
+size_t ps_front_block_bytes(size_t class_index) {
+    return ps_front_is_length(class_index)
+               ? (class_index - PS_FRONT_LENGTHS) << PS_MEDIUM_PAGE_SHIFT
+               : ps_size_classes[class_index].block_bytes;
+}
+
+/* The most entries of a class. */
+static size_t most_of(uint32_t class_index) {
+    bool is_length = ps_front_is_length(class_index);
+    size_t bytes = is_length ? PS_FRONT_LENGTH_BYTES : PS_FRONT_CLASS_BYTES;
+    size_t most = bytes / ps_front_block_bytes(class_index);
+    most = ps_min(most, is_length ? PS_FRONT_LENGTH_BLOCKS : PS_FRONT_BLOCKS);
+    return ps_max(most, 1);
+}
 
 void ps_front_start(void) {
     struct ps_front_table *table = &ps_front_table;
     size_t entries = 0;
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        size_t most =
-            ps_min(PS_FRONT_CLASS_BYTES / ps_size_classes[i].block_bytes, PS_FRONT_BLOCKS);
-        most = ps_max(most, 1);
+    for (PS_FRONT_EACH_CLASS(i)) {
+        size_t most = most_of(i);
         table->places[i] = (struct ps_front_place){(uint16_t)entries, (uint16_t)most};
         entries += most;
+    }
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
         table->factor[i] = ps_size_classes[i].factor;
         table->scaled_first[i] = ps_size_classes[i].scaled_first;
     }
@@ -81,21 +97,28 @@ static struct ps_front *here(void) {
     return front_at(id);
 }
 
+const struct ps_front *ps_front_here(const struct ps_front *own) {
+    return own != NULL ? own : front_at(own_id());
+}
+
 bool ps_front_raise(struct ps_front *own, size_t class_index) {
     struct ps_front *front = own != NULL ? own : here();
     if (front == NULL || front == &ps_front_none) {
         return false;
     }
-    size_t block_bytes = ps_size_classes[class_index].block_bytes;
+    bool is_length = ps_front_is_length(class_index);
+    size_t first = is_length ? 1 : LIMIT_FIRST;
     /* relaxed, all: either of two limits is one. */
     size_t limit = ps_load_relaxed(&front->x_limit[class_index]);
-    size_t most = ps_min(ps_max(limit * 2, LIMIT_FIRST), ps_front_table.places[class_index].most);
-    most = ps_retention_is_usual() ? most : ps_min(most, LIMIT_FIRST);
-    size_t more_bytes = (most - ps_min(limit, most)) * block_bytes;
-    if (limit >= most || ps_load_relaxed(&front->x_limit_bytes) + more_bytes > PS_FRONT_BYTES) {
+    size_t most = ps_min(ps_max(limit * 2, first), ps_front_table.places[class_index].most);
+    most = ps_retention_is_usual() ? most : ps_min(most, first);
+    size_t more_bytes = (most - ps_min(limit, most)) * ps_front_block_bytes(class_index);
+    uint32_t *limit_bytes = &front->x_limit_bytes[is_length];
+    size_t most_bytes = is_length ? PS_FRONT_MEDIUM_BYTES : PS_FRONT_BYTES;
+    if (limit >= most || ps_load_relaxed(limit_bytes) + more_bytes > most_bytes) {
         return false;
     }
-    ps_add_relaxed(&front->x_limit_bytes, (uint32_t)more_bytes);
+    ps_add_relaxed(limit_bytes, (uint32_t)more_bytes);
     ps_store_relaxed(&front->x_limit[class_index], (uint16_t)most);
     return true;
 }
@@ -107,10 +130,12 @@ size_t ps_front_batch(size_t class_index) {
 
 void ps_front_drop(struct ps_front *own) {
     ps_front_return_own(own, true);
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+    for (PS_FRONT_EACH_CLASS(i)) {
         /* relaxed, both: counts. */
         uint64_t takes = ps_load_relaxed(&own->x_state[i]) >> PS_FRONT_TAKES_SHIFT;
-        ps_add_relaxed(&ps_store_x_counts[i].x_singles, takes);
+        ps_add_relaxed(ps_front_is_length(i) ? &ps_front_x_medium_singles
+                                             : &ps_store_x_counts[i].x_singles,
+                       takes);
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Fronts: freed blocks of each class, for the next requests of the class, whichever thread freed
- * them.
+ * them. A class is a size class, or a length of medium blocks in pages (page/medium.h).
  *
  * A front is a stack of addresses for each class. Each has a state word: the number of entries in
  * its lower 15 bits, HELD in the next, and above them the number of blocks that were taken so far.
@@ -20,11 +20,13 @@
  *
  * The limit of a class grows when the class is full: it doubles, up to the number of entries that
  * there is memory for, PS_FRONT_CLASS_BYTES of blocks at most, and PS_FRONT_BYTES in the whole
- * front. Blocks that were not used for a while return to the store (front_return.c).
+ * front; of medium blocks PS_FRONT_LENGTH_BYTES of a length, and PS_FRONT_MEDIUM_BYTES. Blocks that
+ * were not used for a while return to the store, or to their regions (front_return.c).
  *
- * A block in a front is marked in its first word (ps_link_mark). free() finds a block that is
+ * A small block in a front is marked in its first word (ps_link_mark). free() finds a block that is
  * marked already: it was freed twice. The pop finds one that is not: it was written to. Whatever
- * leaves a front, or the store, has another first word than the mark.
+ * leaves a front, or the store, has another first word than the mark. A medium block is not
+ * touched: its mark, apart from it, tells that it is free (page/medium.h).
  *
  * A thread that has not begun, or whose destructors have run, has ps_front_none for its own, which
  * takes no block and has none.
@@ -37,6 +39,7 @@
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/front/slab.h"
 #include "pools/engine/os/rseq.h"
+#include "pools/engine/page/medium.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,6 +50,21 @@
 #define PS_FRONT_BLOCKS 256 /* of a class */
 #define PS_FRONT_CLASS_BYTES ((size_t)64 << 10)
 #define PS_FRONT_BYTES ((size_t)1 << 20)
+#define PS_FRONT_LENGTH_BYTES ((size_t)512 << 10)
+#define PS_FRONT_LENGTH_BLOCKS 16
+#define PS_FRONT_MEDIUM_BYTES ((size_t)4 << 20)
+
+/* The class of medium blocks of n pages is PS_FRONT_LENGTHS + n; of none there are no blocks. */
+#define PS_FRONT_LENGTHS PS_CLASS_NONE
+#define PS_FRONT_CLASSES (PS_FRONT_LENGTHS + 1 + (uint32_t)PS_MEDIUM_PAGES_LIMIT)
+
+PS_INLINE bool ps_front_is_length(size_t class_index) { return class_index > PS_FRONT_LENGTHS; }
+
+/* Loop over the classes that may have blocks. */
+#define PS_FRONT_EACH_CLASS(i)                                                                     \
+    uint32_t i = 0;                                                                                \
+    i < PS_FRONT_CLASSES;                                                                          \
+    i = i + 1 == ps_size_class_count ? PS_FRONT_LENGTHS + 1 : i + 1
 
 #define PS_FRONT_COUNT ((uint64_t)0x7fff)
 #define PS_FRONT_HELD ((uint64_t)0x8000)
@@ -58,11 +76,11 @@
 #define PS_FRONT_RESERVED (~(UINTPTR_MAX >> 1))
 
 struct ps_front {
-    PS_ALIGNED(PS_CACHE_LINE) uint64_t x_state[PS_CLASS_LIMIT];
-    uint16_t x_limit[PS_CLASS_LIMIT]; /* most entries; 0 at first */
-    uint64_t x_seen[PS_CLASS_LIMIT];  /* the state at the last return of unused blocks */
-    uint32_t x_limit_bytes;           /* of all limits: the sum of their blocks' bytes */
-    uint32_t moving;                  /* class, plus 1, whose entries a return moves; 0: none */
+    PS_ALIGNED(PS_CACHE_LINE) uint64_t x_state[PS_FRONT_CLASSES];
+    uint16_t x_limit[PS_FRONT_CLASSES]; /* most entries; 0 at first */
+    uint64_t x_seen[PS_FRONT_CLASSES];  /* the state at the last return of unused blocks */
+    uint32_t x_limit_bytes[2]; /* of all limits: the sum of their blocks' bytes; of medium ones */
+    uint32_t moving;           /* class, plus 1, whose entries a return moves; 0: none */
     PS_ALIGNED(PS_CACHE_LINE) void *x_entries[]; /* of the classes, one behind the other */
 };
 
@@ -74,7 +92,7 @@ struct ps_front_table {
     struct ps_front_place { /* the entries of a class in a front */
         uint16_t first;
         uint16_t most; /* of them */
-    } places[PS_CLASS_LIMIT];
+    } places[PS_FRONT_CLASSES];
     /* As in struct ps_size_class, by class, for ps_front_starts. */
     uint32_t factor[PS_CLASS_LIMIT];
     uint32_t scaled_first[PS_CLASS_LIMIT];
@@ -162,8 +180,14 @@ static inline void *ps_front_pop(struct ps_front *own, size_t class_index) {
  * it may, or there is no front. */
 bool ps_front_raise(struct ps_front *own, size_t class_index);
 
+/* The length of a block of a class. */
+size_t ps_front_block_bytes(size_t class_index);
+
 /* The number of blocks of a class that leave a full front at once. */
 size_t ps_front_batch(size_t class_index);
+
+/* The thread's front at this moment, for hints; NULL: it has none. */
+const struct ps_front *ps_front_here(const struct ps_front *own);
 
 /* A front without blocks; NULL when memory is exhausted. */
 struct ps_front *ps_front_make(void);
@@ -200,6 +224,10 @@ static inline void ps_front_reset(const struct ps_front *own, size_t class_index
         ps_front_reset_here(&ps_front_table, class_index);
     }
 }
+
+/* Medium blocks that were taken from regions, less those that were taken from fronts to be
+ * returned, since the start. Read from outside the process, too. */
+extern PS_HIDDEN uint64_t ps_front_x_medium_singles;
 
 /* Blocks of a class in fronts, and blocks that were taken from them: snapshots. */
 size_t ps_front_blocks(uint32_t class_index);

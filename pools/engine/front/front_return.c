@@ -43,12 +43,30 @@
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/turn.h"
 
-_Static_assert(PS_CLASS_LIMIT <= 64, "held");
-
 static uint32_t x_holder; /* lock id of the thread that returns blocks; 0: none */
 
 /* Variables of that thread. */
-static uint64_t held[PS_FRONTS]; /* a bit for each class */
+static struct classes {
+    uint64_t words[(PS_FRONT_CLASSES + 63) / 64]; /* a bit for each class */
+} held[PS_FRONTS];
+
+static bool is_any(const struct classes *classes) {
+    uint64_t all = 0;
+    for (size_t w = 0; w < sizeof classes->words / sizeof classes->words[0]; w++) {
+        all |= classes->words[w];
+    }
+    return all != 0;
+}
+
+static bool has(const struct classes *classes, uint32_t class_index) {
+    return (classes->words[class_index / 64] >> class_index % 64 & 1) != 0;
+}
+
+static void set(struct classes *classes, uint32_t class_index, bool is_in) {
+    uint64_t bit = (uint64_t)1 << class_index % 64;
+    uint64_t *word = &classes->words[class_index / 64];
+    *word = is_in ? *word | bit : *word & ~bit;
+}
 
 /* relaxed, all loads of states and seen ones: hints, or exchanged afterwards. */
 
@@ -73,11 +91,14 @@ static void lower_limit(struct ps_front *front, uint32_t class_index, uint64_t s
 }
 
 static void sum_limits(struct ps_front *front) {
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        bytes += (size_t)ps_load_relaxed(&front->x_limit[i]) * ps_size_classes[i].block_bytes;
+    size_t bytes[2] = {0, 0};
+    for (PS_FRONT_EACH_CLASS(i)) {
+        size_t limit = ps_load_relaxed(&front->x_limit[i]);
+        bytes[ps_front_is_length(i)] += limit * ps_front_block_bytes(i);
     }
-    ps_store_relaxed(&front->x_limit_bytes, (uint32_t)bytes); /* relaxed: a bound */
+    for (size_t i = 0; i < 2; i++) {
+        ps_store_relaxed(&front->x_limit_bytes[i], (uint32_t)bytes[i]); /* relaxed: a bound */
+    }
 }
 
 static void **entries_of(struct ps_front *front, uint32_t class_index) {
@@ -92,7 +113,9 @@ static void give(uint32_t class_index, void *const *entries, size_t count) {
             blocks[found++] = entries[i];
         }
     }
-    if (found != 0) {
+    if (ps_front_is_length(class_index)) {
+        ps_medium_give_waiting(blocks, found, class_index - PS_FRONT_LENGTHS);
+    } else if (found != 0) {
         ps_store_give(class_index, blocks, found);
     }
 }
@@ -123,7 +146,7 @@ static void remove_oldest(struct ps_front *front, uint32_t class_index, uint64_t
 }
 
 static void return_directly(struct ps_front *front, bool is_all) {
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+    for (PS_FRONT_EACH_CLASS(i)) {
         uint64_t state = ps_load_relaxed(&front->x_state[i]);
         size_t count = is_all ? state & PS_FRONT_COUNT : unused_blocks(front, i, state);
         lower_limit(front, i, state);
@@ -151,9 +174,9 @@ static bool is_emptied(struct ps_front *front, uint32_t class_index, uint64_t st
 }
 
 /* Sets HELD in the classes that have unused blocks. Returns these. */
-static uint64_t hold_unused(struct ps_front *front, bool is_all) {
-    uint64_t classes = 0;
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+static struct classes hold_unused(struct ps_front *front, bool is_all) {
+    struct classes classes = {{0}};
+    for (PS_FRONT_EACH_CLASS(i)) {
         uint64_t state = ps_load_relaxed(&front->x_state[i]);
         size_t count = is_all ? state & PS_FRONT_COUNT : unused_blocks(front, i, state);
         lower_limit(front, i, state);
@@ -161,7 +184,7 @@ static uint64_t hold_unused(struct ps_front *front, bool is_all) {
             (ps_front_uses_sequences() && is_emptied(front, i, state))) {
             ps_store_relaxed(&front->x_seen[i], state);
         } else if (ps_cas_strong_acquire(&front->x_state[i], &state, state | PS_FRONT_HELD)) {
-            classes |= (uint64_t)1 << i; /* acquire: the entries */
+            set(&classes, i, true); /* acquire: the entries */
         }
     }
     sum_limits(front);
@@ -228,18 +251,19 @@ static void take_reserved(struct ps_front *front, uint32_t class_index) {
     give(class_index, taken, count);
 }
 
-static uint64_t reserve_held(struct ps_front *front, uint64_t classes, bool is_all) {
-    uint64_t reserved = 0;
-    for (; classes != 0; classes &= classes - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(classes);
-        reserved |= (uint64_t)reserve_entries(front, i, is_all) << i;
+static void reserve_held(struct ps_front *front, struct classes *classes, bool is_all) {
+    for (PS_FRONT_EACH_CLASS(i)) {
+        if (has(classes, i) && !reserve_entries(front, i, is_all)) {
+            set(classes, i, false);
+        }
     }
-    return reserved;
 }
 
-static void return_held(struct ps_front *front, uint64_t classes, bool is_all) {
-    for (; classes != 0; classes &= classes - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(classes);
+static void return_held(struct ps_front *front, const struct classes *classes, bool is_all) {
+    for (PS_FRONT_EACH_CLASS(i)) {
+        if (!has(classes, i)) {
+            continue;
+        }
         if (ps_front_uses_sequences()) {
             take_reserved(front, i);
         } else {
@@ -262,10 +286,9 @@ static void wait_for_answers(void) {
 /* Step 2 of all classes that are held. */
 static void reserve_all(bool is_all) {
     for (size_t id = 0; id < PS_FRONTS; id++) {
-        if (held[id] != 0) {
+        if (is_any(&held[id])) {
             /* relaxed: acquired when they were held. */
-            struct ps_front *front = ps_load_relaxed(&ps_front_table.x_fronts[id]);
-            held[id] = reserve_held(front, held[id], is_all);
+            reserve_held(ps_load_relaxed(&ps_front_table.x_fronts[id]), &held[id], is_all);
         }
     }
 }
@@ -274,27 +297,27 @@ void ps_front_return_idle(bool is_all, bool is_alone) {
     if (!ps_turn_begin(&x_holder)) {
         return;
     }
-    bool is_any = false;
+    bool has_held = false;
     for (size_t id = 0; id < PS_FRONTS; id++) {
         /* acquire: pairs with publish of front.c. */
         struct ps_front *front = ps_load_acquire(&ps_front_table.x_fronts[id]);
-        held[id] = 0;
+        held[id] = (struct classes){{0}};
         if (front != NULL && is_alone) {
             return_directly(front, is_all);
         } else if (front != NULL) {
             held[id] = hold_unused(front, is_all);
-            is_any |= held[id] != 0;
+            has_held |= is_any(&held[id]);
         }
     }
-    if (is_any && ps_front_uses_sequences()) {
+    if (has_held && ps_front_uses_sequences()) {
         wait_for_answers();
         reserve_all(is_all);
         wait_for_answers();
     }
-    for (size_t id = 0; is_any && id < PS_FRONTS; id++) {
-        if (held[id] != 0) {
+    for (size_t id = 0; has_held && id < PS_FRONTS; id++) {
+        if (is_any(&held[id])) {
             /* relaxed: acquired above. */
-            return_held(ps_load_relaxed(&ps_front_table.x_fronts[id]), held[id], is_all);
+            return_held(ps_load_relaxed(&ps_front_table.x_fronts[id]), &held[id], is_all);
         }
     }
     ps_turn_end(&x_holder);
@@ -313,7 +336,7 @@ static void cancel_reserved(struct ps_front *front, uint32_t class_index) {
 
 /* Returns the blocks of a front that no other thread here uses. */
 static void empty(struct ps_front *front) {
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+    for (PS_FRONT_EACH_CLASS(i)) {
         if (&front->x_state[i] == ps_front_held) {
             continue;
         }
@@ -325,7 +348,9 @@ static void empty(struct ps_front *front) {
         size_t count = ps_min(state & PS_FRONT_COUNT, most);
         void **entries = entries_of(front, i);
         for (size_t k = 0; k < count; k++) {
-            if (entries[k] != NULL) {
+            if (entries[k] != NULL && ps_front_is_length(i)) {
+                ps_medium_fork_add(entries[k], i - PS_FRONT_LENGTHS);
+            } else if (entries[k] != NULL) {
                 ps_store_fork_add(i, entries[k]);
             }
         }

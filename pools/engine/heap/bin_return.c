@@ -6,7 +6,6 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/free_list.h"
-#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"
@@ -125,7 +124,6 @@ bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak
     /* First the steps that may add spans of any class; a tick would repeat them. */
     heap->tick_countdown = UINT32_MAX;
     ps_streak_book(heap, streak_next, streak_step);
-    ps_medium_flush(heap);
     ps_mode.hook.thread_end(heap); /* before the next: the mode may have other owners' blocks */
     ps_remote_flush(heap);
     ps_heap_take_all_notices(heap);

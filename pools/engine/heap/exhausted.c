@@ -5,7 +5,7 @@
  */
 #include "pools/engine/heap/exhausted.h"
 
-#include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
 
 #include <errno.h>
@@ -45,12 +45,10 @@ PS_COLD void *ps_exhausted_take_any(struct ps_heap *heap, uint32_t class_index, 
 PS_COLD void *ps_exhausted_take_longer(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
     size_t align = ps_exhausted_align(class_index, bytes);
     void *block = take_present(heap, ps_exhausted_next(class_index, align), bytes, align);
-    return block == NULL && ps_medium_is_size(bytes, align)
-               ? ps_medium_alloc(heap, bytes, align, NULL)
-               : block;
+    return block == NULL && ps_medium_is_size(bytes, align) ? ps_medium_alloc(bytes, align, NULL)
+                                                            : block;
 }
 
 PS_COLD void *ps_exhausted_take_medium(size_t bytes, size_t align) {
-    struct ps_heap *heap = ps_thread_own();
-    return ps_medium_is_size(bytes, align) ? ps_medium_alloc(heap, bytes, align, NULL) : NULL;
+    return ps_medium_is_size(bytes, align) ? ps_medium_alloc(bytes, align, NULL) : NULL;
 }

@@ -7,8 +7,13 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
+#include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/plain.h"
+#include "pools/engine/heap/resize.h"
+#include "pools/engine/os/bytes.h"
 #include "pools/engine/page/retention.h"
 
 uint16_t ps_front_x_rounding[PS_CLASS_LIMIT];
@@ -131,25 +136,68 @@ PS_NOINLINE void *ps_front_alloc_locked(size_t class_index, size_t bytes) {
     return block != NULL ? ps_front_unmark(block) : ps_front_alloc_fresh(class_index, bytes);
 }
 
-PS_NOINLINE void *ps_front_alloc_slow(size_t bytes) {
-    if (PS_UNLIKELY(!ps_front_may_serve())) {
-        return ps_owned_alloc(bytes);
+/* ---- above the classes ---- */
+
+static PS_NOINLINE void *large_event(void *block, size_t bytes) {
+    bool is_due = ps_front_count_bytes();
+    ps_front_tick_now();
+    if (PS_UNLIKELY(is_due) && ps_mode.hook.sample_large != NULL) {
+        ps_mode.hook.sample_large(&ps_front_thread.sampler, block, bytes);
     }
-    if (PS_UNLIKELY(ps_mode.front.alloc != NULL)) {
-        return ps_mode.front.alloc(bytes);
-    }
-    return ps_front_alloc_plain(bytes);
+    return block;
 }
 
-void *ps_front_alloc_plain(size_t bytes) {
+void *ps_front_count_large(void *block, size_t bytes) {
+    if (PS_UNLIKELY(block == NULL)) {
+        return NULL;
+    }
+    ps_front_thread.left_bytes -= (int64_t)ps_min(bytes, ps_front_thread.large_most_bytes);
+    return PS_LIKELY(ps_front_thread.left_bytes >= 0) ? block : large_event(block, bytes);
+}
+
+/* ---- alloc, of any size ---- */
+
+static PS_NOINLINE void *alloc_large(size_t bytes) {
+    void *block = NULL;
+    if (PS_LIKELY(bytes < ps_medium_limit_bytes)) {
+        block = ps_medium_refill(ps_medium_pages_for(bytes), NULL);
+    }
+    if (PS_UNLIKELY(block == NULL)) {
+        ps_front_tick();
+        block = ps_large_alloc(bytes, 1, NULL);
+    }
+    return ps_front_count_large(block, bytes);
+}
+
+static inline void *alloc_above(size_t bytes) {
+    if (PS_UNLIKELY(bytes >= ps_medium_limit_bytes)) {
+        return alloc_large(bytes);
+    }
+    void *block = ps_medium_pop(ps_medium_pages_for(bytes));
+    return PS_LIKELY(block != NULL) ? ps_front_count_large(block, bytes) : alloc_large(bytes);
+}
+
+PS_INLINE void *alloc_plain(size_t bytes) {
     if (PS_UNLIKELY(bytes > ps_size_class_max_bytes)) {
-        return ps_owned_alloc(bytes);
+        return alloc_above(bytes);
     }
     ps_front_thread.left_bytes -= (int64_t)bytes;
     if (PS_UNLIKELY(ps_front_thread.left_bytes < 0)) {
         return ps_front_event(bytes);
     }
     return ps_front_alloc_class(ps_size_class_by_8[(bytes + 7) >> 3], bytes);
+}
+
+void *ps_front_alloc_plain(size_t bytes) { return alloc_plain(bytes); }
+
+PS_NOINLINE void *ps_front_alloc_slow(size_t bytes) {
+    if (PS_UNLIKELY(ps_front_thread.fast_limit == 0 && !ps_front_may_serve())) {
+        return ps_owned_alloc(bytes);
+    }
+    if (PS_UNLIKELY(ps_mode.front.alloc != NULL)) {
+        return ps_mode.front.alloc(bytes);
+    }
+    return alloc_plain(bytes);
 }
 
 static void *serve_event(size_t class_index, size_t bytes) {
@@ -182,6 +230,20 @@ void *ps_front_alloc_aligned(size_t bytes, size_t align) {
     ps_front_thread.left_bytes -= (int64_t)bytes;
     return PS_LIKELY(ps_front_thread.left_bytes >= 0) ? ps_front_alloc_class(class_index, bytes)
                                                       : serve_event(class_index, bytes);
+}
+
+void *ps_front_zalloc_plain(size_t bytes) {
+    if (PS_UNLIKELY(bytes > ps_size_class_max_bytes)) {
+        return ps_front_count_large(ps_large_zalloc(bytes), bytes);
+    }
+    void *block = ps_heap_alloc(bytes);
+    return PS_LIKELY(block != NULL) ? ps_bytes_zero_block(block, bytes) : NULL;
+}
+
+void *ps_front_alloc_aligned_plain(size_t bytes, size_t align) {
+    bool is_small = ps_size_class_of_aligned(ps_max(bytes, 1), align) != PS_CLASS_NONE;
+    return PS_LIKELY(is_small) ? ps_front_alloc_aligned(bytes, align)
+                               : ps_front_count_large(ps_large_alloc(bytes, align, NULL), bytes);
 }
 
 /* ---- free ---- */
@@ -261,11 +323,18 @@ PS_NOINLINE void ps_front_free_other(void *block) {
 }
 
 void ps_front_free_plain(void *block) {
-    struct ps_slab *slab = ps_front_is_on ? ps_slab_holding(ps_page_map_slot(block), block) : NULL;
-    if (PS_UNLIKELY(slab != NULL)) {
-        free_untagged(slab, block);
-    } else {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    if (PS_UNLIKELY(!ps_front_is_on)) {
         ps_owned_free(block);
+    } else if (PS_LIKELY(ps_block_is_medium(slot))) {
+        ps_medium_free(slot, block);
+    } else {
+        struct ps_slab *slab = ps_slab_holding(slot, block);
+        if (PS_LIKELY(slab != NULL)) {
+            free_untagged(slab, block);
+        } else {
+            ps_free_large(slot, block);
+        }
     }
 }
 
@@ -278,7 +347,7 @@ PS_COLD void *ps_front_overwritten(const void *block) { ps_slab_overwritten(bloc
 /* ---- realloc ---- */
 
 size_t ps_front_usable(const void *block, enum ps_misuse_call call) {
-    struct ps_slab *slab = ps_front_is_on ? ps_slab_holding(ps_page_map_slot(block), block) : NULL;
+    struct ps_slab *slab = ps_slab_holding(ps_page_map_slot(block), block);
     if (slab == NULL) {
         return 0;
     }
@@ -287,4 +356,17 @@ size_t ps_front_usable(const void *block, enum ps_misuse_call call) {
         ps_slab_misuse(slab, block, call);
     }
     return ps_slab_class(slab)->block_bytes;
+}
+
+size_t ps_front_usable_plain(const void *block) {
+    size_t room = ps_front_usable(block, PS_MISUSE_SIZE);
+    return PS_LIKELY(room != 0) ? room : ps_usable_large(ps_page_map_slot(block), block);
+}
+
+void *ps_front_resize_plain(void *block, size_t bytes) {
+    size_t room = ps_front_usable(block, PS_MISUSE_REALLOC);
+    if (PS_UNLIKELY(room == 0)) {
+        return ps_resize_large(ps_page_map_slot(block), block, bytes);
+    }
+    return ps_resize_stays(room, bytes) ? block : ps_resize_by_copy(block, room, bytes);
 }

@@ -60,7 +60,15 @@ void ps_front_free_other(void *block);
 /* The plain mode's entry points, for modes: any size; any address. The calling thread may serve
  * itself (ps_front_may_serve). */
 void *ps_front_alloc_plain(size_t bytes);
+void *ps_front_zalloc_plain(size_t bytes);
+void *ps_front_alloc_aligned_plain(size_t bytes, size_t align);
 void ps_front_free_plain(void *block);
+void *ps_front_resize_plain(void *block, size_t bytes);
+size_t ps_front_usable_plain(const void *block);
+
+/* Counts a block above the classes that was just allocated, or resized in place, and samples it if
+ * a sample is due. Returns it. block: may be NULL. */
+void *ps_front_count_large(void *block, size_t bytes);
 
 /* The address is that of no block that can be freed. */
 void ps_front_free_misused(const void *block); /* not NORETURN: a tail call */

@@ -15,8 +15,12 @@
 #include <errno.h>
 
 #define EVENT_BYTES ((int64_t)64 << 10) /* of requests, between two events */
-#define TICK_CALLS 4                    /* slow calls between two readings of the clock */
-#define MARKED_BLOCKS 512               /* of a streak: more of them are not touched */
+#define LARGE_BYTES                                                                                \
+    ((size_t)2 << 10) /* that a larger block counts for, if there are no samples                   \
+                       */
+#define COUNTED_BYTES_MOST ((size_t)1 << 48) /* more does not exist */
+#define TICK_CALLS 4                         /* slow calls between two readings of the clock */
+#define MARKED_BLOCKS 512                    /* of a streak: more of them are not touched */
 
 /* clang-format off */
 PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_front_words, ps_front_thread) =
@@ -46,10 +50,14 @@ bool ps_front_count_bytes(void) {
     struct ps_front_words *words = &ps_front_thread;
     bool is_due = false;
     int64_t next = EVENT_BYTES;
+    words->large_most_bytes = LARGE_BYTES;
     if (ps_mode.hook.count_bytes != NULL) {
         int64_t bytes = (int64_t)words->armed_bytes - words->left_bytes;
         int64_t sample_bytes = ps_mode.hook.count_bytes(&words->sampler, bytes, &is_due);
         next = sample_bytes < next ? sample_bytes : next;
+        if (PS_UNLIKELY(sample_bytes != INT64_MAX)) {
+            words->large_most_bytes = COUNTED_BYTES_MOST;
+        }
         next = next > 1 ? next : 1; /* armed_bytes is not 0 */
     }
     words->armed_bytes = (uint32_t)next;
@@ -149,7 +157,8 @@ bool ps_front_may_serve(void) {
 
 /* A thread that has not allocated may be past its destructors, unless it was announced. */
 PS_COLD bool ps_front_begin_to_free(void) {
-    bool may_begin = ps_front_thread.end != PS_FRONT_END_OVER && ps_thread.is_announced;
+    bool may_begin =
+        ps_front_is_on && ps_front_thread.end != PS_FRONT_END_OVER && ps_thread.is_announced;
     if (may_begin) {
         begin();
     }

@@ -47,6 +47,7 @@ struct ps_front_words {
     bool is_behind;             /* 102 then the next slow call reads it */
     uint8_t inherited_frees;    /* 103 */
     uint64_t next_scan_ms;      /* 104 of periodic work: maintenance.c */
+    size_t large_most_bytes;    /* 112 that a block above the classes counts for in left_bytes */
 };
 
 /* State of the notice of the thread's end. */

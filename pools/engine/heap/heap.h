@@ -13,7 +13,6 @@
 #define PS_HEAP_HEAP_H
 
 #include "pools/engine/base/config.h"
-#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/small/size_class.h"
 #include "pools/engine/small/span.h"
 
@@ -92,10 +91,9 @@ struct ps_heap {
     uint32_t x_spans[PS_BIN_LIMIT];          /* 3144 spans of each class that this heap owns */
     uint64_t x_active_ms;                    /* 3400 time of the owner's last clock reading */
     union {
-        void *mode_state;                 /* 3408 the mode's own data of the heap: mode.h */
-        struct ps_hard *hard;             /* hardened: the quarantine; NULL: none */
-        struct ps_tally *tally;           /* recorded: see record.h */
-        struct ps_countdowns *countdowns; /* profiled: see countdown.h; NULL: not made yet */
+        void *mode_state;       /* 3408 the mode's own data of the heap: mode.h */
+        struct ps_hard *hard;   /* hardened: the quarantine; NULL: none */
+        struct ps_tally *tally; /* recorded: see record.h */
     };
     bool is_offered;               /* 3416 on the list of parked heaps; registry lock */
     bool is_exhausted;             /* 3417 refills take no fresh memory: see exhausted.c */
@@ -119,12 +117,10 @@ struct ps_heap {
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     void *singles[PS_REMOTE_SINGLES];                                  /* 6144 */
     uint32_t singles_count;                                            /* 6656 */
-    uint32_t idle_countdown; /* 6660 readings of the clock until idle medium blocks return */
-    PS_ALIGNED(PS_CACHE_LINE) struct ps_medium_cache medium; /* 6720 */
 };
 
 _Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all that most need");
-_Static_assert(sizeof(struct ps_heap) == 12288, "pools/README.md says so");
+_Static_assert(sizeof(struct ps_heap) == 8192, "pools/README.md says so");
 
 /*
  * The thread's own words, initial-exec TLS. Initially there is no heap, and free(NULL) matches the

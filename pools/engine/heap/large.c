@@ -9,7 +9,7 @@
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
-#include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/bytes.h"
@@ -42,7 +42,7 @@ void ps_large_start(const struct ps_config *config) {
     is_hardened = config->harden != 0;
     tail_bytes = config->harden >= PS_HARDEN_CHECK_BLOCKS ? page_bytes : 0;
     ps_mapping_start(config);
-    ps_medium_cache_start(config);
+    ps_medium_start(config);
 }
 
 bool ps_large_is_mapping_size(size_t bytes) { return bytes >= mmap_min_bytes; }
@@ -182,7 +182,7 @@ static void *alloc_run(size_t bytes, size_t align, bool *is_zero) {
 void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
     void *block = NULL;
     if (PS_LIKELY(ps_medium_is_size(bytes, align))) {
-        block = ps_medium_alloc(ps_thread_own(), bytes, align, is_zero);
+        block = ps_medium_alloc(bytes, align, is_zero);
     }
     return PS_LIKELY(block != NULL) ? block : alloc_run(bytes, align, is_zero);
 }
@@ -217,6 +217,9 @@ static void check_family(const struct ps_slot *slot) {
 void ps_large_free(struct ps_slot *slot) {
     bool is_mapping = slot->run.kind == PS_RUN_MAPPING;
     check_family(slot);
+    if (ps_mode.hook.end_sample != NULL) { /* before the address may be another block's */
+        ps_mode.hook.end_sample(slot->run.base);
+    }
     /* relaxed: a double free finds no head; a concurrent one is a race of the program. */
     ps_store_relaxed(&slot->run.kind, (uint8_t)PS_RUN_BUSY);
     if (is_mapping) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks above the size classes: medium ones (medium_cache.h), page runs from the page cache, and
+ * Blocks above the size classes: medium ones (medium_path.h), page runs from the page cache, and
  * from mmap_min_bytes on mappings of their own. When memory is exhausted, functions that allocate
  * return NULL with errno ENOMEM and change nothing. Callers: slow_path.c, resize.c, refill.c,
  * plain.c, the modes, shim/. Any thread. Locks only through the layers below.
@@ -10,7 +10,7 @@
 
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/base/config.h"
-#include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/medium_path.h"
 
 #include <stdbool.h>
 #include <stddef.h>

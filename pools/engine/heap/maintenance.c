@@ -123,7 +123,6 @@ static bool is_bounded(void) {
 static void return_unused(struct ps_heap *heap) {
     ps_remote_flush(heap);
     ps_heap_take_notices(heap);
-    ps_medium_flush(heap);
     ps_room_scan(heap);
     ps_heap_drop_drained(heap);
 }
@@ -182,9 +181,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     do_shared_work(now_ms);
     bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
     bool has_bound = is_bounded();
-    if (has_bound && heap->idle_countdown-- == 0) {
-        heap->idle_countdown = SURPLUS_TICKS;
-        ps_medium_return_idle(heap);
+    if (has_bound) {
         ps_heap_take_notices(heap);
     }
     if (has_bound && heap->surplus_countdown-- == 0) {
@@ -213,7 +210,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
 
 void ps_heap_tick_thread(void) {
     struct ps_front_words *words = &ps_front_thread;
-    struct ps_heap *heap = ps_thread_own();
+    struct ps_heap *heap = ps_front_is_on ? NULL : ps_thread_own();
     uint64_t now_ms = ps_os_now_ms();
     if (heap != NULL) {
         ps_thread_enter();
@@ -222,10 +219,11 @@ void ps_heap_tick_thread(void) {
     } else {
         do_shared_work(now_ms);
     }
+    words->is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
     if (is_bounded() && heap == NULL && words->surplus_countdown-- == 0) {
         bool is_beyond = ps_surplus_tick(now_ms);
         words->surplus_countdown = is_beyond ? 0 : SURPLUS_TICKS;
-        words->is_behind = is_beyond;
+        words->is_behind |= is_beyond;
     }
     uint32_t request = has_background() ? 0 : ps_control_request();
     maintain_fronts(now_ms, request);
@@ -234,6 +232,15 @@ void ps_heap_tick_thread(void) {
             (void)serve(request, false);
         }
         report_if_due(now_ms);
+    }
+}
+
+void ps_heap_tick_thread_after_free(void) {
+    if (is_bounded()) {
+        ps_front_thread.surplus_countdown = 0;
+        ps_front_tick_now();
+    } else {
+        ps_front_tick();
     }
 }
 
@@ -354,7 +361,6 @@ static void flush(void) {
             collect_available(heap, i);
         }
         ps_heap_drop_drained(heap);
-        ps_medium_flush(heap);
     }
 }
 

@@ -18,6 +18,10 @@ void ps_heap_tick(struct ps_heap *heap);
  * accesses one. */
 void ps_heap_tick_thread(void);
 
+/* The same after a free of a block above the classes, where the bound of surplus.h is checked now,
+ * since the program may make no call for long; elsewhere every few calls. */
+void ps_heap_tick_thread_after_free(void);
+
 /* Reads the clock at once: for callers that count their calls themselves. */
 void ps_heap_tick_now(struct ps_heap *heap);
 

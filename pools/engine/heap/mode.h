@@ -130,6 +130,13 @@ struct ps_mode_hook {
     void *(*sample)(const struct ps_sampler *sampler, uint32_t class_index, size_t requested,
                     const struct ps_slab *slab);
 
+    /* Makes a block above the classes, just allocated, a sampled one, if a sample may be taken.
+     * NULL: none are. */
+    void (*sample_large)(const struct ps_sampler *sampler, void *block, size_t requested);
+
+    /* Ends the sample of a run or a mapping that is being freed, if it is one. NULL: none are. */
+    void (*end_sample)(const void *block);
+
     /* Counts the pops of the class's list that an event of free has found since the last. NULL: not
      * counted. */
     void (*count_pops)(struct ps_heap *heap, uint32_t class_index, int64_t popped);

@@ -8,7 +8,6 @@
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/heap/thread.h"
@@ -63,7 +62,7 @@ void ps_heap_free_foreign_owner(struct ps_span *span, void *block) {
 
 void ps_free_large(struct ps_slot *slot, void *block) {
     if (ps_block_is_medium(slot)) {
-        ps_heap_free_medium(own_heap(), slot, block);
+        ps_medium_free(slot, block);
         return;
     }
     if (!ps_block_is_large(slot, block)) {
@@ -72,7 +71,9 @@ void ps_free_large(struct ps_slot *slot, void *block) {
     }
     ps_large_free(slot);
     struct ps_heap *heap = ps_thread_own();
-    if (heap != NULL) {
+    if (ps_front_is_on) {
+        ps_heap_tick_thread_after_free();
+    } else if (heap != NULL) {
         ps_heap_tick_after_free(heap);
     }
 }

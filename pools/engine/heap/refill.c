@@ -18,7 +18,7 @@
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/room.h"
@@ -314,17 +314,11 @@ bool ps_heap_refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t cla
            refill_last(heap, bin, class_index);
 }
 
-static PS_NOINLINE void *alloc_large_slow(struct ps_heap *heap, size_t bytes) {
+PS_NOINLINE void *ps_plain_alloc_large(struct ps_heap *heap, size_t bytes) {
     if (heap != NULL) {
         ps_heap_tick(heap);
     }
     return ps_large_alloc(bytes, 1, NULL);
-}
-
-/* Out of line, with only a tail call: it needs no frame. */
-PS_NOINLINE void *ps_plain_alloc_large(struct ps_heap *heap, size_t bytes) {
-    void *block = PS_LIKELY(heap != NULL) ? ps_medium_take_waiting(&heap->medium, bytes) : NULL;
-    return PS_LIKELY(block != NULL) ? block : alloc_large_slow(heap, bytes);
 }
 
 PS_COLD void *ps_heap_alloc_exhausted(struct ps_heap *heap, uint32_t class_index, size_t bytes) {

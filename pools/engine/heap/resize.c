@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See resize.h. Decides for realloc whether a block is returned as it is, resized in place or
- * moved, and how much room it gets. medium_cache.c, large.c and mapping.c resize the blocks.
+ * moved, and how much room it gets. medium_path.c, large.c and mapping.c resize the blocks.
  */
 #include "pools/engine/heap/resize.h"
 
@@ -10,7 +10,7 @@
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/bytes.h"

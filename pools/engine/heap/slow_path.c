@@ -16,7 +16,6 @@
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/thread.h"
@@ -40,31 +39,11 @@ static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
     return block;
 }
 
-/* A request that the mode need not see and the newest cached block does not suit. */
-static PS_NOINLINE void *alloc_medium(struct ps_heap *heap, size_t bytes) {
-    size_t ticks = heap->medium.asks / PS_MEDIUM_ASKS_PER_TICK;
-    bool is_medium = ps_medium_is_size(bytes, 1);
-    void *block = PS_LIKELY(is_medium) ? ps_medium_alloc(heap, bytes, 1, NULL) : NULL;
-    if (PS_UNLIKELY(block == NULL)) {
-        return alloc_by_mode(bytes);
-    }
-    if (PS_UNLIKELY(heap->medium.asks / PS_MEDIUM_ASKS_PER_TICK != ticks)) {
-        ps_heap_tick_now(heap);
-    }
-    ps_thread_leave();
-    return block;
-}
-
 static PS_NOINLINE void *alloc_unclassed(size_t bytes, struct ps_heap *heap) {
     if (PS_UNLIKELY(bytes <= ps_alloc_refill_max())) {
         return ps_heap_refill(heap, &heap->bins[PS_CLASS_NONE], bytes);
     }
-    void *block = ps_medium_take_waiting(&heap->medium, bytes);
-    if (PS_UNLIKELY(block == NULL)) {
-        return alloc_medium(heap, bytes);
-    }
-    ps_thread_leave();
-    return block;
+    return alloc_by_mode(bytes);
 }
 
 static PS_NOINLINE void *alloc_of_class(size_t bytes, struct ps_heap *heap, size_t class_index) {
@@ -103,19 +82,10 @@ static void *zalloc_slow(size_t bytes) {
     return block;
 }
 
-/* The row of the mode, if its small blocks are in slabs. */
-static const struct ps_mode_front *front_row(void) {
-    static const struct ps_mode_front none;
-    return PS_LIKELY(ps_front_may_serve()) ? &ps_mode.front : &none;
-}
-
 void *ps_block_zalloc(size_t bytes) {
-    if (front_row()->zalloc != NULL) {
-        return front_row()->zalloc(bytes);
-    }
-    if (PS_LIKELY(ps_front_may_serve() && bytes <= ps_size_class_max_bytes)) {
-        void *small = ps_heap_alloc(bytes);
-        return small != NULL ? ps_bytes_zero_block(small, bytes) : NULL;
+    if (PS_LIKELY(ps_front_may_serve())) {
+        return ps_mode.front.zalloc != NULL ? ps_mode.front.zalloc(bytes)
+                                            : ps_front_zalloc_plain(bytes);
     }
     ps_thread_enter();
     struct ps_heap *heap = ps_thread_fast();
@@ -138,12 +108,9 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
     if (align <= 16 && (bytes > 8 || align <= 8)) {
         return ps_heap_alloc(bytes);
     }
-    if (front_row()->alloc_aligned != NULL) {
-        return front_row()->alloc_aligned(bytes, align);
-    }
-    if (PS_LIKELY(ps_front_may_serve()) &&
-        ps_size_class_of_aligned(ps_max(bytes, 1), align) != PS_CLASS_NONE) {
-        return ps_front_alloc_aligned(bytes, align);
+    if (PS_LIKELY(ps_front_may_serve())) {
+        return ps_mode.front.alloc_aligned != NULL ? ps_mode.front.alloc_aligned(bytes, align)
+                                                   : ps_front_alloc_aligned_plain(bytes, align);
     }
     ps_thread_enter();
     struct ps_heap *heap = ps_thread_own();
@@ -154,14 +121,6 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
 }
 
 /* ---- free ---- */
-
-PS_NOINLINE void ps_heap_free_medium(struct ps_heap *heap, struct ps_slot *slot, void *block) {
-    if (ps_medium_free(heap, slot, block)) {
-        heap->tick_countdown = 0;
-        ps_heap_tick_after_free(heap); /* last: it may return all cached blocks */
-    }
-    ps_thread_leave();
-}
 
 static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_span *span, void *block,
                                    uintptr_t owner_key) {
@@ -203,22 +162,10 @@ static inline bool is_short(const struct ps_span *span, uintptr_t owner_key) {
     return way == PS_KEY_AT_ONCE || (way == PS_KEY_SLOW && span->factor != 0);
 }
 
-static inline void free_medium_soon(struct ps_heap *heap, struct ps_slot *slot, void *block) {
-    if (PS_UNLIKELY(!ps_medium_free_soon(&heap->medium, slot, block))) {
-        ps_heap_free_medium(heap, slot, block);
-    } else {
-        ps_thread_leave();
-    }
-}
-
 PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread_fast();
     if (owner_key == PS_KEY_MEDIUM) {
-        if (PS_LIKELY(heap != NULL)) {
-            free_medium_soon(heap, (struct ps_slot *)span, block);
-        } else {
-            free_other(NULL, span, block, owner_key);
-        }
+        free_other(heap, span, block, owner_key);
         return;
     }
     if (ps_load_relaxed(&ps_thread.key) == PS_KEY_CHECKED) { /* relaxed: this thread's own */
@@ -291,12 +238,9 @@ size_t ps_block_usable(const void *block) {
     if (block == NULL) {
         return 0;
     }
-    if (front_row()->usable != NULL) {
-        return front_row()->usable(block);
-    }
-    size_t room = ps_front_usable(block, PS_MISUSE_SIZE);
-    if (PS_LIKELY(room != 0)) {
-        return room;
+    if (PS_LIKELY(ps_front_may_serve())) {
+        return ps_mode.front.usable != NULL ? ps_mode.front.usable(block)
+                                            : ps_front_usable_plain(block);
     }
     ps_thread_enter();
     size_t usable = PS_LIKELY(ps_thread_own() != NULL) ? ps_mode.entry.usable(block)
@@ -306,12 +250,9 @@ size_t ps_block_usable(const void *block) {
 }
 
 void *ps_block_resize(void *block, size_t bytes) {
-    if (front_row()->resize != NULL) {
-        return front_row()->resize(block, bytes);
-    }
-    size_t room = ps_front_usable(block, PS_MISUSE_REALLOC);
-    if (PS_LIKELY(room != 0)) {
-        return ps_resize_stays(room, bytes) ? block : ps_resize_by_copy(block, room, bytes);
+    if (PS_LIKELY(ps_front_may_serve())) {
+        return ps_mode.front.resize != NULL ? ps_mode.front.resize(block, bytes)
+                                            : ps_front_resize_plain(block, bytes);
     }
     ps_thread_enter();
     void *resized = PS_LIKELY(ps_thread_own() != NULL) ? ps_mode.entry.resize(block, bytes)

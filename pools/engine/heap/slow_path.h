@@ -71,7 +71,4 @@ static inline void ps_free_check(const struct ps_span *span, const void *block) 
     }
 }
 
-/* Frees a medium block. heap: NULL if there is none. */
-void ps_heap_free_medium(struct ps_heap *heap, struct ps_slot *slot, void *block);
-
 #endif

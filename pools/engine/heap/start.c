@@ -45,7 +45,6 @@ static void salvage_heaps(void) {
     for (struct ps_heap *heap = ps_registry_first(); heap != NULL; heap = heap->next_heap) {
         if (heap->x_state == PS_HEAP_DEAD) {
             ps_heap_take_all_notices(heap);
-            ps_medium_fork_salvage(heap);
         } else {
             ps_heap_forward_notices(heap); /* a thread that is not here may have been forwarding */
         }

@@ -37,8 +37,8 @@ static void reclaim_hardened(void) {
 }
 
 const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
-    [PS_MODE_PLAIN] = {ps_profile_alloc, ps_profile_zalloc, ps_profile_alloc_aligned,
-                       ps_profile_free, ps_profile_resize, ps_plain_usable},
+    [PS_MODE_PLAIN] = {ps_plain_alloc, ps_plain_zalloc, ps_plain_alloc_aligned, ps_plain_free,
+                       ps_plain_resize, ps_plain_usable},
     [PS_MODE_SAMPLED] = {ps_plain_alloc, ps_guard_zalloc, ps_plain_alloc_aligned, ps_plain_free,
                          ps_plain_resize, ps_plain_usable},
     [PS_MODE_ZEROED] = {ps_plain_alloc, ps_plain_zalloc, ps_level_1_alloc_aligned, ps_level_1_free,
@@ -51,8 +51,9 @@ const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
                         ps_trace_resize, ps_plain_usable},
 };
 
-/* All NULL: the plain mode's. */
-const struct ps_mode_front ps_mode_fronts[PS_MODE_COUNT];
+const struct ps_mode_front ps_mode_fronts[PS_MODE_COUNT] = {
+    [PS_MODE_PLAIN] = {.resize = ps_profile_resize},
+};
 
 const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
     [PS_MODE_PLAIN] = {.has_fast_alloc = true,
@@ -62,10 +63,12 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                        .make_state = ps_mode_makes_no_state,
                        .thread_start = ps_mode_ignores_heap,
                        .thread_end = ps_mode_ignores_heap,
-                       .refill = ps_profile_refill,
+                       .refill = ps_plain_refill,
                        .take = ps_plain_take,
                        .count_bytes = ps_profile_count_bytes,
                        .sample = ps_profile_sample_class,
+                       .sample_large = ps_profile_sample_large,
+                       .end_sample = ps_profile_end_sample,
                        .count_pops = NULL,
                        .may_open_streak = NULL,
                        .return_streak = ps_plain_return_streak,

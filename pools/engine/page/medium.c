@@ -257,6 +257,24 @@ void ps_medium_give(const ps_medium_block *blocks, size_t count) {
     unmake(emptied);
 }
 
+void ps_medium_give_waiting(void *const *blocks, size_t count, size_t pages) {
+    ps_medium_block given[PS_MEDIUM_AT_ONCE];
+    for (size_t i = 0; i < count; i++) {
+        /* relaxed: a free page has no reader but a census. */
+        ps_store_relaxed(ps_medium_mark(ps_page_map_slot(blocks[i]), blocks[i]), (uint8_t)0);
+        given[i] = ps_medium_block_of(blocks[i], pages);
+    }
+    ps_medium_give(given, count);
+}
+
+void ps_medium_fork_add(void *block, size_t pages) {
+    const struct ps_slot *slot = ps_page_map_slot(block);
+    if (slot->run.kind == PS_RUN_MEDIUM &&
+        *ps_medium_mark(slot, block) == (pages | PS_MEDIUM_WAITS) && !ps_medium_is_free(block)) {
+        ps_medium_give_waiting(&block, 1, pages);
+    }
+}
+
 void ps_medium_drop_empty(size_t kept) {
     struct ps_run *emptied = NULL;
     for (PS_MEDIUM_EACH_SHARD(shard)) {

@@ -21,7 +21,7 @@
  * page cache: these are 64 KiB at least.
  *
  * Any thread; the lock of a shard (medium_regions.h), held for a walk over the bits of a region.
- * Callers: heap/medium_cache.c, small/span.c, medium_purge.c, record/census.c.
+ * Callers: heap/medium_path.c, small/span.c, medium_purge.c, record/census.c.
  */
 #ifndef PS_PAGE_MEDIUM_H
 #define PS_PAGE_MEDIUM_H
@@ -48,7 +48,7 @@
 /* A mark: 0 if no block starts there, otherwise its length in pages, and a flag for a free block in
  * a thread's cache. */
 #define PS_MEDIUM_WAITS 0x80
-#define PS_MEDIUM_SAMPLED PS_MEDIUM_WAITS /* without a length: see heap/medium_cache.h */
+#define PS_MEDIUM_SAMPLED PS_MEDIUM_WAITS /* without a length: see heap/medium_path.h */
 
 /* The tenant's part of the slot of each granule of a region. */
 struct ps_medium_granule {
@@ -135,6 +135,15 @@ void ps_medium_mark_granule(char *base, size_t index);
 static inline bool ps_medium_has_marks(const struct ps_slot *slot) {
     return ps_load_relaxed(&slot->run.kind) == PS_RUN_MEDIUM; /* relaxed: a snapshot */
 }
+
+/* Blocks of a front, all of so many pages, in this process or left behind by a fork. The mark of
+ * each tells that it is free. Up to PS_MEDIUM_AT_ONCE of them. */
+#define PS_MEDIUM_AT_ONCE 32
+void ps_medium_give_waiting(void *const *blocks, size_t count, size_t pages);
+
+/* In the child of a fork: returns a block that a front of another thread had, as far as its mark
+ * and its region agree. */
+void ps_medium_fork_add(void *block, size_t pages);
 
 /* True if the page of an address in a region is free; for reports of misuse. */
 bool ps_medium_is_free(const void *address);

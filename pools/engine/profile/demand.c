@@ -5,8 +5,7 @@
 #include "pools/engine/profile/demand.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/medium_cache.h"
-#include "pools/engine/heap/slow_path.h"
+#include "pools/engine/heap/medium_path.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/probe.h"
@@ -48,8 +47,8 @@ static size_t interval_for(uint32_t set) {
 
 static void begin_epoch(size_t interval_bytes) {
     ps_store_relaxed(&ps_demand_x_interval_bytes, interval_bytes); /* relaxed: see the next */
-    /* release: pairs with ps_countdowns_of; makes the interval visible. relaxed: written under the
-     * lock. */
+    /* release: pairs with ps_profile_count_bytes; makes the interval visible. relaxed: written
+     * under the lock. */
     ps_store_release(&ps_demand_x_epoch, ps_load_relaxed(&ps_demand_x_epoch) + 1);
 }
 
@@ -67,7 +66,6 @@ static void change(uint32_t set) {
             begin_epoch(interval_bytes);
         }
     }
-    ps_alloc_set_refill_max(set != 0 ? SIZE_MAX : ps_size_class_max_bytes);
     ps_store_release(&ps_demand_x_set, set); /* release: pairs with ps_demand_now */
 }
 
@@ -90,7 +88,6 @@ static bool has_reader(uint64_t now_ms) {
 PS_AT_START void ps_demand_start(const struct ps_config *config) {
     max_bytes = config->profile_max_bytes;
     is_possible = ps_medium_is_size(ps_size_class_max_bytes, 1);
-    ps_alloc_set_refill_max(ps_size_class_max_bytes);
     if (config->profile) {
         ps_lock_acquire(&demand_lock);
         change(PS_DEMAND_FILE);

@@ -7,18 +7,13 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/stray.h"
-#include "pools/engine/heap/free_list.h"
-#include "pools/engine/heap/front_thread.h"
+#include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/medium_cache.h"
-#include "pools/engine/heap/plain.h"
-#include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/resize.h"
-#include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/probe.h"
-#include "pools/engine/profile/countdown.h"
 #include "pools/engine/profile/demand.h"
+#include "pools/engine/profile/draw.h"
 #include "pools/engine/profile/table.h"
 
 struct ps_profile_settings ps_profile_settings;
@@ -43,7 +38,6 @@ static bool take_stack(bool *is_inside, struct ps_sites *sites) {
         *is_inside = true;
         sites->count = ps_guard_trace(sites->sites, PS_PROFILE_FRAMES, 0);
         *is_inside = false;
-        ps_thread_enter(); /* again: the unwinder may have allocated */
     }
     return true;
 }
@@ -115,7 +109,6 @@ PS_COLD void *ps_profile_sample_class(const struct ps_sampler *sampler, uint32_t
     if (!take_stack(&is_inside, &sites)) {
         return NULL;
     }
-    ps_thread_enter();
     void *block = ps_medium_alloc_sampled(bytes, align);
     const struct ps_sample sample = {
         .block = (uintptr_t)block,
@@ -128,90 +121,43 @@ PS_COLD void *ps_profile_sample_class(const struct ps_sampler *sampler, uint32_t
     if (block != NULL && !is_entered) {
         ps_medium_free_sampled(block, bytes);
     }
-    ps_thread_leave();
     if (is_entered) {
         tell(&is_inside);
     }
     return is_entered ? block : NULL;
 }
 
-/* Samples a live block above the classes. */
-static PS_COLD void sample_large(struct ps_countdowns *all, struct ps_slot *slot, void *block,
-                                 size_t requested) {
+PS_COLD void ps_profile_sample_large(const struct ps_sampler *sampler, void *block,
+                                     size_t requested) {
+    struct ps_slot *slot = ps_page_map_slot(block);
     struct ps_sites sites;
     size_t bytes = ps_large_usable(slot, block);
-    const struct ps_sample sample = {.block = (uintptr_t)block,
-                                     .bytes = bytes,
-                                     .requested_bytes = requested,
-                                     .weight = ps_draw_weight(bytes, all->interval_bytes),
-                                     .is_medium = ps_block_is_medium(slot)};
-    if (!take_stack(&all->is_inside, &sites) || !enter(&sample, &sites)) {
+    const struct ps_sample sample = {
+        .block = (uintptr_t)block,
+        .bytes = bytes,
+        .requested_bytes = requested,
+        .weight = ps_draw_weight(ps_max(requested, 1), sampler->interval_bytes),
+        .is_medium = ps_block_is_medium(slot)};
+    if (!take_stack(&is_inside, &sites) || !enter(&sample, &sites)) {
         return;
     }
     if (sample.is_medium) {
         ps_medium_set_sampled(block);
     }
-    tell(&all->is_inside);
-}
-
-/* Counts a block above the classes, which may be NULL, just allocated or resized. */
-static PS_NOINLINE void *count_large(struct ps_heap *heap, void *block, size_t requested) {
-    struct ps_countdowns *all = heap != NULL ? ps_countdowns_of(heap) : NULL;
-    if (block == NULL || all == NULL) {
-        return block;
-    }
-    struct ps_slot *slot = ps_page_map_slot(block);
-    all->left_bytes -= (int64_t)ps_large_usable(slot, block);
-    if (PS_UNLIKELY(all->left_bytes <= 0)) {
-        ps_countdown_draw_bytes(all);
-        sample_large(all, slot, block, requested);
-    }
-    return block;
-}
-
-/* ---- malloc ---- */
-
-PS_AT_START void *ps_profile_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    void *block = ps_plain_refill(heap, bin, bytes);
-    return PS_LIKELY(ps_demand_now() == 0) ? block : count_large(heap, block, bytes);
-}
-
-/* Requests of a class, and of none up to PS_CLASS_BYTES_LIMIT, are counted by the refill hook. */
-PS_AT_START void *ps_profile_alloc(struct ps_heap *heap, size_t bytes) {
-    if (PS_LIKELY(ps_demand_now() == 0 || bytes <= PS_CLASS_BYTES_LIMIT)) {
-        return ps_plain_alloc(heap, bytes);
-    }
-    return count_large(heap, ps_plain_alloc(heap, bytes), bytes);
-}
-
-PS_AT_START void *ps_profile_zalloc(struct ps_heap *heap, size_t bytes) {
-    if (PS_LIKELY(ps_demand_now() == 0 || bytes <= ps_size_class_max_bytes)) {
-        return ps_plain_zalloc(heap, bytes);
-    }
-    return count_large(heap, ps_plain_zalloc(heap, bytes), bytes);
-}
-
-PS_AT_START void *ps_profile_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
-    if (PS_LIKELY(ps_demand_now() == 0)) {
-        return ps_plain_alloc_aligned(heap, bytes, align);
-    }
-    void *block = ps_plain_alloc_aligned(heap, bytes, align);
-    bool is_large = ps_size_class_of_aligned(ps_max(bytes, 1), align) == PS_CLASS_NONE;
-    return is_large ? count_large(heap, block, bytes) : block;
+    tell(&is_inside);
 }
 
 /* ---- free and realloc ---- */
 
+void ps_profile_end_sample(const void *block) {
+    if (PS_UNLIKELY(ps_demand_has_begun())) {
+        (void)remove_sample(block);
+    }
+}
+
 static bool is_run(const struct ps_slot *slot, const void *block) {
     uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block existed */
     return (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block;
-}
-
-PS_AT_START void ps_profile_free(struct ps_span *span, void *block, uintptr_t owner_key) {
-    if (PS_UNLIKELY(ps_demand_has_begun()) && is_run((const struct ps_slot *)span, block)) {
-        (void)remove_sample(block);
-    }
-    ps_plain_free(span, block, owner_key);
 }
 
 static bool is_sampled(const struct ps_slot *slot, const void *block) {
@@ -274,7 +220,7 @@ static void *resize_large(struct ps_slot *slot, void *block, size_t bytes, bool 
         }
         ps_table_drop(sample);
     }
-    return is_counted ? resized : count_large(ps_thread_own(), resized, bytes);
+    return is_counted ? resized : ps_front_count_large(resized, bytes);
 }
 
 /* Resizes a sampled block of a class. */
@@ -288,20 +234,18 @@ static void *resize_small(void *block, size_t room, size_t bytes) {
 
 static PS_NOINLINE void *resize(void *block, size_t bytes) {
     struct ps_slot *slot = ps_page_map_slot(block);
-    if (PS_LIKELY(ps_span_holding(slot, block) != NULL)) {
-        return ps_plain_resize(block, bytes);
-    }
     if (is_sampled(slot, block)) {
         size_t room = ps_profile_stray_usable(slot, block, PS_MISUSE_REALLOC);
         return room <= ps_size_class_max_bytes ? resize_small(block, room, bytes)
                                                : resize_large(slot, block, bytes, true);
     }
     return ps_block_is_large(slot, block) ? resize_large(slot, block, bytes, false)
-                                          : ps_plain_resize(block, bytes);
+                                          : ps_front_resize_plain(block, bytes);
 }
 
 PS_AT_START void *ps_profile_resize(void *block, size_t bytes) {
-    return PS_LIKELY(!ps_demand_has_begun()) ? ps_plain_resize(block, bytes) : resize(block, bytes);
+    return PS_LIKELY(!ps_demand_has_begun()) ? ps_front_resize_plain(block, bytes)
+                                             : resize(block, bytes);
 }
 
 void ps_profile_fork_child(void) {

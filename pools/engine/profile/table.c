@@ -11,7 +11,7 @@
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/metadata.h"
-#include "pools/engine/profile/countdown.h"
+#include "pools/engine/profile/draw.h"
 
 #include <string.h>
 

@@ -15,7 +15,7 @@
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
-#include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/start.h"
@@ -72,7 +72,6 @@ static void count_region(struct ps_census *census, struct ps_slot *slot) {
     ps_medium_add_use(slot, &use);
     census->run_live_count += use.live_count;
     census->run_live_bytes += use.live_pages << PS_MEDIUM_PAGE_SHIFT;
-    census->malloc_count += use.live_count;
     census->run_cached_bytes += use.waiting_pages << PS_MEDIUM_PAGE_SHIFT;
 }
 
@@ -136,7 +135,6 @@ static void count_heap(struct ps_heap *heap, void *context) {
     for (uint32_t i = 0; i < out->class_count; i++) {
         count_bin(&out->classes[i], &heap->bins[i], &count->weights[i]);
     }
-    out->malloc_count += ps_medium_cache_frees(&heap->medium);
     out->heap_total_count++;
     /* relaxed, all three: see the file comment. */
     out->heap_live_count += ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE;
@@ -181,10 +179,11 @@ static void sum_classes(struct ps_census *out, const uint64_t *weights) {
 }
 
 /* free_count: so far the live blocks, negative. */
-static void sum_calls(struct ps_census *out, uint64_t sample_count) {
+static void sum_calls(struct ps_census *out) {
     out->has_calls = !ps_hard_is_on();
     /* relaxed: see the file comment */
-    out->malloc_count += ps_load_relaxed(&ps_large_x_allocs) + sample_count + out->guard_live_count;
+    out->malloc_count += ps_load_relaxed(&ps_large_x_allocs) + ps_medium_requests();
+    out->malloc_count += out->guard_live_count;
     uint64_t live = out->run_live_count + out->map_live_count + out->guard_live_count;
     out->free_count += out->malloc_count - live;
     if (out->free_count > out->malloc_count) {
@@ -240,7 +239,7 @@ static void add_layers(struct ps_census *out, const struct layers *layers) {
     out->orphan_span_count = ps_orphans_count();
     out->mapped_bytes = out->arena_bytes - out->cache_clean_bytes + mappings->live_bytes +
                         mappings->cached_bytes + out->guard_held_bytes + out->metadata_bytes;
-    sum_calls(out, layers->profile.sample_count);
+    sum_calls(out);
 }
 
 /* Returns false if there is nothing to count. */

@@ -26,8 +26,8 @@
 #include "pools/engine/page/page_map.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
-#include "pools/engine/profile/countdown.h"
 #include "pools/engine/profile/demand.h"
+#include "pools/engine/profile/draw.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/profile/table.h"
 #include "pools/engine/small/size_class.h"
@@ -124,6 +124,7 @@ static const struct ps_layout_number numbers[] = {
     {"front.entries", sizeof(void *), offsetof(struct ps_front, x_entries)},
     CONSTANT("front.count_mask", PS_FRONT_COUNT),
     CONSTANT("front.takes_shift", PS_FRONT_TAKES_SHIFT),
+    CONSTANT("front.lengths", PS_FRONT_LENGTHS),
     SIZE("front_place", struct ps_front_place),
     FIELD("front_place.first", struct ps_front_place, first),
     FIELD("front_place.most", struct ps_front_place, most),
@@ -144,8 +145,6 @@ static const struct ps_layout_number numbers[] = {
     FIELD("heap.streak_span", struct ps_heap, streak_span),
     FIELD("heap.streak_first", struct ps_heap, streak_first),
     FIELD("heap.thread", struct ps_heap, x_thread),
-    FIELD("heap.medium_sums", struct ps_heap, medium.x_sums),
-    FIELD("heap.medium_frees", struct ps_heap, medium.x_frees),
     FIELD("heap.remote", struct ps_heap, remote),
     FIELD("heap.singles", struct ps_heap, singles),
     FIELD("heap.singles_count", struct ps_heap, singles_count),
@@ -157,8 +156,6 @@ static const struct ps_layout_number numbers[] = {
     CONSTANT("heap.dead", PS_HEAP_DEAD),
     CONSTANT("heap.held", PS_HEAP_HELD),
     CONSTANT("heap.idle", PS_HEAP_IDLE),
-    CONSTANT("medium_sums.frees_shift", PS_MEDIUM_SUMS_FREES),
-    CONSTANT("medium_sums.frees_mask", UINT16_MAX),
     SIZE("bin", struct ps_bin),
     FIELD("bin.rounding", struct ps_bin, x_rounding),
     FIELD("bin.taken", struct ps_bin, x_taken),
@@ -243,6 +240,7 @@ const struct ps_layout poolshim_layout = {
             PLACE("own_front", ps_front_table.x_own),
             PLACE("front_places", ps_front_table.places),
             PLACE("front_rounding", ps_front_x_rounding),
+            PLACE("medium_singles", ps_front_x_medium_singles),
             PLACE("has_fronts", ps_front_is_on),
             PLACE("windows", ps_windows_x_made),
             PLACE("store_counts", ps_store_x_counts),

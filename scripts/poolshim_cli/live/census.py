@@ -86,7 +86,6 @@ class Census:
     run_live_bytes: int = 0
     run_cached_bytes: int = 0
     run_free_bytes: int = 0
-    medium_count: int = 0
     region_bytes: int = 0  # of medium blocks
     pages_bytes: int = 0
     map_live_count: int = 0
@@ -104,7 +103,7 @@ class Census:
     heap_live_count: int = 0
     heap_total_count: int = 0
     orphan_span_count: int = 0
-    medium_frees: int = 0
+    medium_requests: int = 0
     large_allocs: int = 0
     sample_count: int = 0
 
@@ -164,8 +163,7 @@ class Census:
     def malloc_count(self) -> int:
         """Since the start."""
         taken = sum(one.taken_blocks for one in self.classes)
-        medium = self.medium_frees + self.medium_count
-        return taken + medium + self.large_allocs + self.sample_count + self.guard_live_count
+        return taken + self.medium_requests + self.large_allocs + self.guard_live_count
 
     @property
     def free_count(self) -> int:
@@ -333,7 +331,6 @@ class Reader:
                 continue
             if mark < self.waits:
                 census.run_live_count += 1
-                census.medium_count += 1
                 census.run_live_bytes += mark * self.page_bytes
             else:
                 census.run_cached_bytes += (mark - self.waits) * self.page_bytes
@@ -385,18 +382,15 @@ class Reader:
         """Adds the counts of the heaps, and the blocks that they have not yet returned."""
         layout = self.layout
         record = layout.record(
-            "heap.state", "heap.remote_frees", "heap.remote_batches",
-            "heap.medium_sums", "heap.medium_frees", "heap.hard")  # fmt: skip
-        shift, live = layout.offset("medium_sums.frees_shift"), layout.offset("heap.live")
-        mask, nbytes = layout.offset("medium_sums.frees_mask"), heap_bytes(layout)
+            "heap.state", "heap.remote_frees", "heap.remote_batches", "heap.hard")  # fmt: skip
+        live, nbytes = layout.offset("heap.live"), heap_bytes(layout)
         for address, data in self.heaps():
-            state, frees, batches, sums, medium_frees, hard = record.of(data)
+            state, frees, batches, hard = record.of(data)
             census.heaps.append((address, nbytes))
             census.heap_total_count += 1
             census.heap_live_count += state == live
             census.remote_free_count += frees
             census.remote_batch_count += batches
-            census.medium_frees += medium_frees + (sums >> shift & mask)
             read_bins(self, census, data)
             if not census.has_calls:
                 read_hard_blocks(self, census, hard)

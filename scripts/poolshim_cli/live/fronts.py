@@ -124,8 +124,11 @@ class Fronts:
         if not self.are_on():
             return
         front_bytes, classes, places = self.front_bytes(), census.classes, self.places()
+        lengths = self.layout.offset("front.lengths")
+        census.medium_requests += signed(self.words("medium_singles")[0])
         for front, states in self.fronts():
             census.fronts.append((front, front_bytes))
+            census.medium_requests += sum(state >> self.shift for state in states[lengths:])
             for state, one, (first, most) in zip(states, classes, places, strict=False):
                 count = min(state & self.mask, most)
                 one.taken_blocks += state >> self.shift

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See countdown.h.
+ * See draw.h.
  */
-#include "pools/engine/profile/countdown.h"
+#include "pools/engine/profile/draw.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
@@ -20,7 +20,7 @@
 #define EXPONENT_BIAS 1023
 #define CERTAIN 40.0 /* beyond this a block is sampled with probability 1 - 4e-18 */
 
-static uint32_t x_made; /* countdowns created so far: with a seed, the number of the generator */
+static uint32_t x_made; /* generators begun so far: with a seed, the number of one */
 
 /* ---- random draws: logarithm and exponential without the mathematical library, which the engine
  * does not link; accurate to 1e-11 ---- */
@@ -81,7 +81,7 @@ uint64_t ps_draw_weighted(uint64_t weight, size_t bytes) {
     return weight / units * bytes + (weight % units * bytes + units / 2) / units;
 }
 
-/* ---- countdowns ---- */
+/* ---- distances ---- */
 
 /* The state of a generator that begins. */
 static uint64_t seed(void) {
@@ -96,34 +96,4 @@ int64_t ps_profile_draw(uint64_t *random, size_t interval_bytes) {
     }
     double bytes = ps_draw_exponential(ps_draw_bits(random)) * (double)interval_bytes;
     return 1 + (int64_t)(bytes < DRAWN_LIMIT ? bytes : DRAWN_LIMIT);
-}
-
-static PS_COLD struct ps_countdowns *make(struct ps_heap *heap) {
-    struct ps_countdowns *all = ps_metadata_take(sizeof *all);
-    if (all != NULL) {
-        /* The heap of calls after thread exit is locked, and the unwinder may call. relaxed:
-         * constant while it is shared. */
-        all->is_inside = ps_load_relaxed(&heap->x_state) == PS_HEAP_SHARED;
-        heap->countdowns = all;
-    }
-    return all;
-}
-
-void ps_countdown_draw_bytes(struct ps_countdowns *all) {
-    all->left_bytes = ps_profile_draw(&all->random, all->interval_bytes);
-}
-
-PS_AT_START struct ps_countdowns *ps_countdowns_of(struct ps_heap *heap) {
-    if (PS_LIKELY(ps_demand_now() == 0)) {
-        return NULL;
-    }
-    struct ps_countdowns *all = heap->countdowns != NULL ? heap->countdowns : make(heap);
-    uint32_t epoch = ps_load_acquire(&ps_demand_x_epoch); /* acquire: pairs with begin_epoch */
-    if (all != NULL && PS_UNLIKELY(all->epoch != epoch)) {
-        /* Counts of an earlier epoch say nothing: calls since then were not counted. */
-        all->epoch = epoch;
-        all->interval_bytes = ps_load_relaxed(&ps_demand_x_interval_bytes); /* as of epoch */
-        ps_countdown_draw_bytes(all);
-    }
-    return all;
 }

@@ -8,11 +8,10 @@
 #include "tests/unit/worker.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/medium_path.h"
 #include "pools/engine/page/medium_regions.h"
 
 #define BLOCKS 400
-#define CACHE_BYTES (128 * KIB)
 
 static struct live_block blocks[BLOCKS];
 
@@ -36,7 +35,7 @@ FRESH_TEST(a_block_is_as_long_as_was_asked_for_to_the_page) {
         CHECK(is_medium(live.address));
         CHECK_EQ(ps_block_usable(live.address), ps_round_up(bytes, PS_MEDIUM_PAGE_BYTES));
         live_end(&live);
-        ps_medium_flush(ps_thread.own);
+        ps_heap_flush();
     }
     check_live_blocks(0);
 }
@@ -70,10 +69,6 @@ FRESH_TEST(the_newest_block_freed_that_suits_is_the_next) {
         live_end(&blocks[7]);
         live_start(&blocks[7], ps_heap_alloc(sizes[s]), sizes[s], s);
         CHECK_PTR_EQ(blocks[7].address, freed);
-        if (sizes[s] + 12 * KIB > CACHE_BYTES) {
-            live_end_all(blocks, BLOCKS);
-            continue; /* it leaves when the shorter one comes */
-        }
         WHEN("a shorter one was freed since");
         void *shorter = ps_heap_alloc(8193);
         freed = blocks[8].address;
@@ -85,13 +80,15 @@ FRESH_TEST(the_newest_block_freed_that_suits_is_the_next) {
     }
 }
 
-FRESH_TEST(no_more_than_the_limit_waits) {
+FRESH_TEST(no_more_than_the_limits_waits) {
     ps_engine_start();
     for (size_t s = 0; s < SIZES; s++) {
+        size_t length = ps_round_up(sizes[s], PS_MEDIUM_PAGE_BYTES);
         fill(BLOCKS, sizes[s]);
+        ps_heap_flush();
         for (size_t i = 0; i < BLOCKS; i++) {
             live_end(&blocks[i]);
-            CHECK_CMP(waiting_bytes(), <=, CACHE_BYTES);
+            CHECK_CMP(waiting_bytes(), <=, ps_min(PS_FRONT_LENGTH_BYTES, 16 * length));
         }
     }
     ps_heap_trim(0);
@@ -99,53 +96,67 @@ FRESH_TEST(no_more_than_the_limit_waits) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(one_longer_block_waits_alone_and_the_longest_do_not) {
-    ps_heap_free(ps_heap_alloc(600 * KIB)); /* the first call looks for what is due */
-    void *block = ps_heap_alloc(200 * KIB);
-    ps_heap_free(block);
-    CHECK_EQ(waiting_bytes(), 200 * KIB);
-    CHECK_PTR_EQ(ps_heap_alloc(200 * KIB), block);
-    void *longest = ps_heap_alloc(400 * KIB);
-    ps_heap_free(longest);
+FRESH_TEST(blocks_of_all_lengths_have_one_limit) {
+    ps_engine_start();
+    for (int round = 0; round < 4; round++) {
+        for (size_t pages = 3; pages <= PS_MEDIUM_PAGES_LIMIT; pages++) {
+            fill(20, pages * PS_MEDIUM_PAGE_BYTES);
+            live_end_all(blocks, 20);
+        }
+    }
+    CHECK_CMP(waiting_bytes(), >, PS_FRONT_MEDIUM_BYTES / 2);
+    CHECK_CMP(waiting_bytes(), <=, PS_FRONT_MEDIUM_BYTES);
+    ps_heap_trim(0);
     CHECK_EQ(waiting_bytes(), 0);
+}
+
+FRESH_TEST(the_longest_blocks_wait_too) {
+    void *block = ps_heap_alloc(PS_MEDIUM_BYTES_LIMIT);
+    ps_heap_free(block);
+    CHECK_EQ(waiting_bytes(), PS_MEDIUM_BYTES_LIMIT);
+    CHECK_PTR_EQ(ps_heap_alloc(PS_MEDIUM_BYTES_LIMIT), block);
     ps_heap_free(block);
     check_live_blocks(0);
 }
 
-/* Several blocks at a time, together no more than a thread may cache. */
+static void hold_the_lock(void *unused) {
+    (void)unused;
+    ps_lock_acquire(&ps_medium_shard_at(0)->lock);
+}
+
+static void release_the_lock(void *unused) {
+    (void)unused;
+    ps_lock_release(&ps_medium_shard_at(0)->lock);
+}
+
+/* Several blocks at a time, no more than a front has. */
 static void make_and_free(void *bytes) {
-    size_t count = ps_max(CACHE_BYTES / ps_round_up(*(size_t *)bytes, PS_MEDIUM_PAGE_BYTES), 1);
-    void *made[PS_MEDIUM_BIN_BLOCKS];
+    size_t count = PS_FRONT_LENGTH_BYTES / ps_round_up(*(size_t *)bytes, PS_MEDIUM_PAGE_BYTES);
+    count = ps_min(count, 8);
+    void *made[8];
     for (int round = 0; round < 1000; round++) {
-        for (size_t i = 0; i < count && i < PS_MEDIUM_BIN_BLOCKS; i++) {
+        for (size_t i = 0; i < count; i++) {
             made[i] = ps_heap_alloc(*(size_t *)bytes);
         }
-        for (size_t i = 0; i < count && i < PS_MEDIUM_BIN_BLOCKS; i++) {
+        for (size_t i = 0; i < count; i++) {
             ps_heap_free(made[i]);
         }
     }
 }
 
-/* A thread that took the lock would block for ever. Each quarter of a second a thread takes it to
- * return its cached blocks, but here the clock does not advance. */
-FRESH_TEST(threads_that_free_what_they_made_take_no_lock) {
-    static struct worker workers[8];
-    for (size_t i = 0; i < 8; i++) {
-        worker_start(&workers[i]);
-    }
+/* A thread that took the lock would block for ever. The clock does not advance. */
+FRESH_TEST(a_thread_that_frees_what_it_made_takes_no_lock) {
+    ps_engine_start();
     static size_t wanted[] = {8193, 10000, 20000, 65536, 100000, 131072, 200000, 262144};
     for (size_t s = 0; s < sizeof wanted / sizeof wanted[0]; s++) {
-        for (size_t i = 0; i < 8; i++) {
-            worker_do(&workers[i], make_and_free, &wanted[s]);
-        }
-        ps_lock_acquire(&ps_medium_shard_at(0)->lock);
-        for (size_t i = 0; i < 8; i++) {
-            worker_do(&workers[i], make_and_free, &wanted[s]);
-        }
-        ps_lock_release(&ps_medium_shard_at(0)->lock);
-    }
-    for (size_t i = 0; i < 8; i++) {
-        worker_stop(&workers[i]);
+        make_and_free(&wanted[s]);
+        struct worker holder; /* the lock may be had again by its own thread */
+        worker_start(&holder);
+        worker_do(&holder, hold_the_lock, NULL);
+        make_and_free(&wanted[s]);
+        worker_do(&holder, release_the_lock, NULL);
+        worker_stop(&holder);
+        ps_heap_flush();
     }
     check_live_blocks(0);
 }
@@ -164,9 +175,11 @@ FRESH_TEST(threads_that_only_take_medium_blocks_look_at_the_clock) {
 FRESH_TEST(what_waits_goes_back_when_time_passes) {
     ps_heap_free(ps_heap_alloc(20000));
     CHECK_CMP(waiting_bytes(), >, 0);
-    fake_os_advance_ms(1000);
-    for (int i = 0; i < 20; i++) {
-        ps_heap_free(ps_heap_alloc(600 * KIB));
+    for (int round = 0; round < 2; round++) { /* unused since the last round */
+        fake_os_advance_ms(1000);
+        for (int i = 0; i < 20; i++) {
+            ps_heap_free(ps_heap_alloc(600 * KIB));
+        }
     }
     CHECK_EQ(waiting_bytes(), 0);
     check_live_blocks(0);
@@ -304,16 +317,14 @@ static void free_all(void *unused) {
     live_end_all(blocks, BLOCKS);
 }
 
-FRESH_TEST(another_thread_frees_into_its_own_cache_and_takes_from_it) {
+FRESH_TEST(another_thread_frees_into_a_front) {
     struct worker freer;
     fill(4, 20000);
     worker_start(&freer);
     worker_do(&freer, free_all, NULL);
-    CHECK_EQ(ps_medium_cache_pages(&ps_thread.own->medium), 0);
     CHECK_EQ(waiting_bytes(), 4 * 20 * KIB);
-    CHECK_EQ(engine_census().remote_free_count, 0);
     worker_stop(&freer);
-    CHECK_EQ(waiting_bytes(), 0); /* its thread has ended */
+    CHECK_EQ(waiting_bytes(), 4 * 20 * KIB); /* fronts are of no thread */
     check_live_blocks(0);
 }
 
