@@ -92,7 +92,7 @@ static uint64_t seed(void) {
 
 int64_t ps_profile_draw(uint64_t *random, size_t interval_bytes) {
     if (*random == 0) {
-        *random = seed() | 1;
+        *random = seed() << 1 | 1; /* not 0; each has its own */
     }
     double bytes = ps_draw_exponential(ps_draw_bits(random)) * (double)interval_bytes;
     return 1 + (int64_t)(bytes < DRAWN_LIMIT ? bytes : DRAWN_LIMIT);
