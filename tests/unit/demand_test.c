@@ -5,9 +5,9 @@
  * ends with them, at the interval that they ask for, and the figures of the table are unbiased. The
  * request is written here as such a process writes it.
  */
+#include "pools/engine/heap/draw.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/profile/demand.h"
-#include "pools/engine/profile/draw.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/profile/table.h"
 #include "tests/unit/sampled.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Random numbers for sampling and the weight of a sample, compared with the C library. */
-#include "pools/engine/profile/draw.h"
+#include "pools/engine/heap/draw.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -30,6 +30,25 @@ TEST(exponential_numbers_have_their_distribution) {
     CHECK(fabs(below_1 / (double)draws - 0.6321206) < 4 * 0.4822 / sqrt(draws));
     CHECK(fabs(above_5 / (double)draws - 0.0067379) < 4 * 0.0818 / sqrt(draws));
     CHECK(ps_draw_exponential(UINT64_MAX) > 0);
+}
+
+TEST(trials_have_their_distribution) {
+    static const uint32_t periods[] = {1, 2, 64, 1000, 1000000000};
+    uint64_t state = 1;
+    const int draws = 300000;
+    for (size_t i = 0; i < sizeof periods / sizeof periods[0]; i++) {
+        double period = periods[i];
+        double sum = 0;
+        int firsts = 0;
+        for (int j = 0; j < draws; j++) {
+            int64_t trial = ps_draw_trials(&state, periods[i]);
+            REQUIRE(trial >= 1);
+            sum += (double)trial;
+            firsts += trial == 1;
+        }
+        CHECK(fabs(sum / draws / period - 1) < 4 / sqrt(draws));
+        CHECK(fabs(firsts / (double)draws - 1 / period) <= 4 * sqrt(1 / period / draws));
+    }
 }
 
 UNIT_MAIN

@@ -4,7 +4,6 @@
  * Free memory is charged to the stacks of the live blocks that pin it.
  */
 #include "pools/engine/harden/guard.h"
-#include "pools/engine/profile/draw.h"
 #include "pools/engine/profile/pinned.h"
 #include "tests/unit/engine.h"
 

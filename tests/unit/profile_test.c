@@ -7,9 +7,9 @@
  * the exact one by the standard deviation of the estimate.
  */
 #include "pools/engine/harden/guard.h"
+#include "pools/engine/heap/draw.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/page/medium.h"
-#include "pools/engine/profile/draw.h"
 #include "pools/engine/profile/profile.h"
 #include "tests/unit/engine.h"
 

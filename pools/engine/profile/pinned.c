@@ -6,8 +6,8 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/front/slab.h"
+#include "pools/engine/heap/draw.h"
 #include "pools/engine/page/page_cache.h"
-#include "pools/engine/profile/draw.h"
 #include "pools/engine/profile/table.h"
 
 #define ENTRIES_LEAST 64

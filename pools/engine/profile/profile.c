@@ -7,13 +7,14 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/stray.h"
+#include "pools/engine/heap/draw.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/resize.h"
+#include "pools/engine/os/os.h"
 #include "pools/engine/os/probe.h"
 #include "pools/engine/profile/demand.h"
-#include "pools/engine/profile/draw.h"
 #include "pools/engine/profile/table.h"
 
 struct ps_profile_settings ps_profile_settings;
@@ -81,6 +82,23 @@ static size_t remove_sample(const void *block) {
     return bytes;
 }
 
+static uint32_t x_made; /* generators begun so far: with a seed, the number of one */
+
+/* The state of a generator that begins. */
+static uint64_t first_state(void) {
+    uint64_t number = ps_add_relaxed(&x_made, 1u); /* relaxed: one that no other generator has */
+    uint32_t given = ps_profile_settings.seed;
+    uint64_t seed = given != 0 ? (uint64_t)given << 32 ^ number : ps_os_random();
+    return seed << 1 | 1; /* not 0 */
+}
+
+static int64_t draw(struct ps_sampler *sampler) {
+    if (sampler->random == 0) {
+        sampler->random = first_state();
+    }
+    return ps_draw_bytes(&sampler->random, sampler->interval_bytes);
+}
+
 static __thread bool is_inside __attribute__((tls_model("initial-exec")));
 
 int64_t ps_profile_count_bytes(struct ps_sampler *sampler, int64_t bytes, bool *is_due) {
@@ -96,7 +114,7 @@ int64_t ps_profile_count_bytes(struct ps_sampler *sampler, int64_t bytes, bool *
     sampler->left_bytes -= bytes;
     *is_due = has_begun && sampler->left_bytes <= 0;
     if (!has_begun || *is_due) {
-        sampler->left_bytes = ps_profile_draw(&sampler->random, sampler->interval_bytes);
+        sampler->left_bytes = draw(sampler);
     }
     return sampler->left_bytes;
 }

@@ -7,11 +7,11 @@
 #include "pools/engine/profile/table.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/draw.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/metadata.h"
-#include "pools/engine/profile/draw.h"
 
 #include <string.h>
 

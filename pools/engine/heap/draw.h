@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The random draws of the profile: when the next sample is due, and how much it represents. Each
- * thread counts its requests down, in heap/front_path.c.
- *
- * Samples are the points of a Poisson process over requested bytes. Each thread has a process of
- * its own, since independent ones add up to one. Any thread. No locks.
+ * Random draws for sampling, and the weights of samples. Callers: profile/, harden/guard.c. Any
+ * thread, each with a generator of its own. No locks.
  */
-#ifndef PS_PROFILE_DRAW_H
-#define PS_PROFILE_DRAW_H
+#ifndef PS_HEAP_DRAW_H
+#define PS_HEAP_DRAW_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,8 +23,10 @@ uint64_t ps_draw_weight(size_t bytes, size_t interval_bytes);
 /* The bytes that so many blocks have, rounded. */
 uint64_t ps_draw_weighted(uint64_t weight, size_t bytes);
 
-/* Bytes to the next point of a process of this mean. *random: the state of a generator; 0: it is to
- * begin. */
-int64_t ps_profile_draw(uint64_t *random, size_t interval_bytes);
+/* Bytes to the next point of a Poisson process of this mean. */
+int64_t ps_draw_bytes(uint64_t *state, size_t interval_bytes);
+
+/* The number of the trial that succeeds first, where one in `period` does. */
+int64_t ps_draw_trials(uint64_t *state, uint32_t period);
 
 #endif

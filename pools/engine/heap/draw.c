@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See draw.h.
+ * See draw.h. Logarithm and exponential without the mathematical library, which the engine does not
+ * link; accurate to 1e-11.
  */
-#include "pools/engine/profile/draw.h"
+#include "pools/engine/heap/draw.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/os/os.h"
-#include "pools/engine/page/metadata.h"
-#include "pools/engine/profile/demand.h"
-#include "pools/engine/profile/profile.h"
 
 #include <string.h>
 
@@ -19,11 +16,6 @@
 #define MANTISSA_BITS 52
 #define EXPONENT_BIAS 1023
 #define CERTAIN 40.0 /* beyond this a block is sampled with probability 1 - 4e-18 */
-
-static uint32_t x_made; /* generators begun so far: with a seed, the number of one */
-
-/* ---- random draws: logarithm and exponential without the mathematical library, which the engine
- * does not link; accurate to 1e-11 ---- */
 
 uint64_t ps_draw_bits(uint64_t *state) { return ps_mix_64(*state += PS_GOLDEN_64); }
 
@@ -81,19 +73,17 @@ uint64_t ps_draw_weighted(uint64_t weight, size_t bytes) {
     return weight / units * bytes + (weight % units * bytes + units / 2) / units;
 }
 
-/* ---- distances ---- */
+/* ---- the next sample ---- */
 
-/* The state of a generator that begins. */
-static uint64_t seed(void) {
-    uint64_t number = ps_add_relaxed(&x_made, 1u); /* relaxed: one that no other generator has */
-    uint32_t given = ps_profile_settings.seed;
-    return given != 0 ? (uint64_t)given << 32 ^ number : ps_os_random();
+static int64_t whole(double drawn) {
+    return 1 + (int64_t)(drawn < DRAWN_LIMIT ? drawn : DRAWN_LIMIT);
 }
 
-int64_t ps_profile_draw(uint64_t *random, size_t interval_bytes) {
-    if (*random == 0) {
-        *random = seed() << 1 | 1; /* not 0; each has its own */
-    }
-    double bytes = ps_draw_exponential(ps_draw_bits(random)) * (double)interval_bytes;
-    return 1 + (int64_t)(bytes < DRAWN_LIMIT ? bytes : DRAWN_LIMIT);
+int64_t ps_draw_bytes(uint64_t *state, size_t interval_bytes) {
+    return whole(ps_draw_exponential(ps_draw_bits(state)) * (double)interval_bytes);
+}
+
+int64_t ps_draw_trials(uint64_t *state, uint32_t period) {
+    double drawn = ps_draw_exponential(ps_draw_bits(state));
+    return period <= 1 ? 1 : whole(drawn / -logarithm(1 - 1.0 / period));
 }
