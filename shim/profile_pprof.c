@@ -6,10 +6,10 @@
 #include "shim/profile.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/draw.h"
 #include "pools/engine/os/clock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
-#include "pools/engine/heap/draw.h"
 #include "pools/engine/profile/pinned.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/profile/table.h"

@@ -9,7 +9,6 @@
 
 #define SLOTS 8
 
-static struct ps_guard_sampler sampler;
 static size_t page_bytes;
 
 /* The trace hook: allocates, as an unwinder may. */
@@ -38,7 +37,7 @@ static void start(void) {
     REQUIRE(ps_guard_period == 1);
 }
 
-static char *take(size_t bytes) { return ps_guard_alloc(&sampler, bytes); }
+static char *take(size_t bytes) { return ps_guard_try(bytes); }
 
 /* Whether the kernel can read a byte there: it says EFAULT where we may not. */
 static bool is_accessible(const char *address) {

@@ -6,7 +6,7 @@
  */
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/draw.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
@@ -15,7 +15,6 @@
 #include <string.h>
 
 #define WINDOWS_PER_SAMPLE 4
-#define DEBT_SAMPLES 16 /* bound on the samples that are due at once */
 #define SLOT_NONE UINT32_MAX
 
 uint32_t ps_guard_period;
@@ -117,36 +116,6 @@ static void return_slot(uint32_t slot) {
     ps_lock_release(&guard_lock);
 }
 
-/* ---- sampling ---- */
-
-static uint64_t draw(struct ps_guard_sampler *sampler) {
-    sampler->random ^= sampler->random << 13;
-    sampler->random ^= sampler->random >> 7;
-    sampler->random ^= sampler->random << 17;
-    return sampler->random;
-}
-
-/* Draws 0 to 2N - 2 unsampled allocations; with the sampled one, N on average. */
-static int64_t draw_gap(struct ps_guard_sampler *sampler) {
-    return (int64_t)(draw(sampler) % (2 * (uint64_t)ps_guard_period - 1));
-}
-
-static void begin_if_new(struct ps_guard_sampler *sampler) {
-    if (PS_UNLIKELY(sampler->random == 0)) {
-        uint64_t seed = (uintptr_t)sampler ^ ps_os_now_ms() << 20 ^ ps_lock_self();
-        sampler->random = seed * PS_GOLDEN_64 | 1;
-        (void)draw(sampler);
-        sampler->left = draw_gap(sampler);
-    }
-}
-
-void ps_guard_count(struct ps_guard_sampler *sampler, int64_t allocations) {
-    begin_if_new(sampler);
-    int64_t least = -DEBT_SAMPLES * (int64_t)ps_guard_period;
-    sampler->left -= allocations;
-    sampler->left = sampler->left < least ? least : sampler->left;
-}
-
 /* ---- blocks ---- */
 
 /* Counts a new live block. Called before the block can be freed, so that no count falls below 0. */
@@ -222,32 +191,24 @@ static const char *find_damage(const struct ps_guard_record *record) {
     return before != record->block ? before : NULL;
 }
 
-/* Allocations by the unwinder itself must not be sampled. */
+/* The thread takes a trace: allocations by the unwinder are not sampled. */
+static __thread bool is_inside __attribute__((tls_model("initial-exec")));
+
 static void take_trace(struct ps_guard_trace *trace) {
-    struct ps_heap *heap = ps_thread_own(); /* NULL: no sampling in any case */
-    if (heap != NULL) {
-        heap->guard.is_inside = true;
-    }
+    is_inside = true;
     trace->thread = ps_os_thread_number();
     trace->count = (uint32_t)ps_guard_trace(trace->sites, PS_GUARD_FRAMES, 0);
-    if (heap != NULL) {
-        heap->guard.is_inside = false;
-    }
+    is_inside = false;
 }
 
-PS_COLD void *ps_guard_alloc(struct ps_guard_sampler *sampler, size_t bytes) {
-    begin_if_new(sampler);
-    if (sampler->left > 0 || sampler->is_inside || bytes > ps_guard_pool.part_bytes) {
-        return NULL;
-    }
-    uint32_t slot = take_slot();
+PS_COLD void *ps_guard_make(size_t bytes) {
+    bool is_possible = !is_inside && bytes <= ps_guard_pool.part_bytes;
+    uint32_t slot = is_possible ? take_slot() : SLOT_NONE;
     if (slot == SLOT_NONE) {
-        sampler->left = draw_gap(sampler); /* a missed sample is not made up for */
         return NULL;
     }
-    sampler->left += draw_gap(sampler);
     struct ps_guard_record *record = &ps_guard_pool.records[slot];
-    place(record, slot, bytes, (draw(sampler) >> 32 & 1) != 0);
+    place(record, slot, bytes, (ps_draw_bits(&ps_front_thread.sampler.random) & 1) != 0);
     struct ps_guard_range pages = ps_guard_pages(record);
     if (!ps_os_protect(pages.first, (size_t)(pages.end - pages.first), true)) {
         (void)ps_os_protect(pages.first, (size_t)(pages.end - pages.first), false);

@@ -6,24 +6,30 @@
  * free. (The method is Electric Fence's; sampling, which makes it usable in production, is
  * GWP-ASan's.)
  *
- * Sampling: only slow paths check whether a sample is due, so the fast paths are unchanged. Each
- * heap has a sampler that counts the allocations of its bins: windows when they are granted, lists
- * when the span's account is settled. While sampling is on, windows are short. When a sample is due
- * at a free event, the bin is emptied, and the next malloc of the class reaches ps_heap_refill,
- * which asks here first. For N up to PS_GUARD_EXACT bins cache no blocks, so that every allocation
- * is counted.
+ * Sampling: each allocation of up to PS_GUARD_BYTES_LIMIT bytes is a sample with probability 1/N,
+ * whatever its size, and whatever the thread has done before. A thread has a sampler
+ * (heap/front_thread.h), which counts in one of two ways.
+ *
+ *   bytes        in modes with a fast path of malloc, which counts requested bytes down and leaves
+ *                it at the points of a Poisson process, 8 N bytes apart on average. A request of
+ *                b bytes has a point with probability p = 1 - exp(-b / 8N), and one that has any is
+ *                a sample with probability 1 / pN. Requests of fewer than 8 bytes do not have
+ *                enough points: one of them is a sample with probability b / 8N
+ *   allocations  in modes that see each request, and for N up to PS_GUARD_EXACT, where each leaves
+ *                the fast path; also one of fewer than 8 bytes, or of none
  *
  * Memory: a pool of slots, one reserved mapping that is entered in the page map, so that free,
  * realloc and malloc_usable_size recognise a guarded block by its slot (PS_RUN_GUARD). Slots are
  * reused oldest first.
  *
- * Callers: the mode's hooks (modes.c), guard_refill.c, stray.c. Any thread; lock PS_RANK_GUARD, for
- * the queue of free slots only.
+ * Callers: the mode's hooks and entry points (modes.c), other modes, stray.c. Any thread; lock
+ * PS_RANK_GUARD, for the queue of free slots only.
  */
 #ifndef PS_HARDEN_GUARD_H
 #define PS_HARDEN_GUARD_H
 
 #include "pools/engine/base/atomic.h"
+#include "pools/engine/heap/front_thread.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/os/fatal.h"
 
@@ -49,21 +55,13 @@ void ps_guard_watch(void);
 
 static inline bool ps_guard_is_exact(void) { return ps_guard_period - 1 < PS_GUARD_EXACT; }
 
-/* Counts allocations; a negative number undoes earlier counts. */
-void ps_guard_count(struct ps_guard_sampler *sampler, int64_t allocations);
-
-/* True when a sample is due. Precondition: sampling is on. */
-static inline bool ps_guard_is_due(const struct ps_guard_sampler *sampler) {
-    return sampler->left <= 0;
-}
-
 /*
- * Allocates a guarded block of `bytes` usable bytes if a sample is due, placed at random against
- * the inaccessible page before or after it. Its alignment is 16 (8 up to 8 bytes), or that of
- * `bytes` if higher. Returns NULL, with errno unchanged, if none is due, the size is too large, or
- * no slot is free; the caller then allocates as usual.
+ * Allocates a guarded block of `bytes` usable bytes, placed at random against the inaccessible page
+ * before or after it. Its alignment is 16 (8 up to 8 bytes), or that of `bytes` if higher. Returns
+ * NULL, with errno unchanged, if the size is too large, no slot is free, or the caller is the
+ * unwinder; the caller then allocates as usual.
  */
-void *ps_guard_alloc(struct ps_guard_sampler *sampler, size_t bytes);
+void *ps_guard_make(size_t bytes);
 
 /* Frees a block in a slot of kind PS_RUN_GUARD; aborts with a report if it is not live or its
  * surroundings were overwritten. Preserves errno. */
@@ -73,11 +71,40 @@ void ps_guard_free(void *block);
  * example "realloc". */
 size_t ps_guard_usable(const void *block, const char *call);
 
-/* ---- guard_refill.c: hooks and an entry point, see mode.h ---- */
+/* ---- guard_sample.c ---- */
+
+/* Counts one allocation of the calling thread, of up to PS_GUARD_BYTES_LIMIT bytes, in a mode that
+ * sees all. Returns a guarded block, as ps_guard_make does; NULL: no sample is due. */
+void *ps_guard_try_due(size_t bytes);
+PS_INLINE void *ps_guard_try(size_t bytes) {
+    return PS_LIKELY(--ps_front_thread.sampler.left_bytes > 0) ? NULL : ps_guard_try_due(bytes);
+}
+
+/* Counts the bytes of a request above the classes, which may be above PS_GUARD_BYTES_LIMIT, in a
+ * mode with a fast path of malloc. Results as above. */
+void *ps_guard_try_large(size_t bytes);
+
+/* Hooks of a mode with a fast path of malloc, and entry points: see mode.h. */
+int64_t ps_guard_count_bytes(struct ps_sampler *sampler, int64_t bytes, bool *is_due);
+void *ps_guard_sample_class(struct ps_sampler *sampler, uint32_t class_index, size_t requested,
+                            const struct ps_slab *slab);
+void *ps_guard_alloc(size_t bytes);
+void *ps_guard_zalloc(size_t bytes);
+
+/* ---- guard_refill.c: in modes with heaps ---- */
+
+/* Counts allocations; a negative number undoes earlier counts. */
+void ps_guard_count(struct ps_guard_sampler *sampler, int64_t allocations);
+
+/* True when a sample is due. Precondition: sampling is on. */
+static inline bool ps_guard_is_due(const struct ps_guard_sampler *sampler) {
+    return sampler->left <= 0;
+}
 
 void *ps_guard_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
-void *ps_guard_zalloc(struct ps_heap *heap, size_t bytes);
 void ps_guard_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped);
+
+/* ---- counts ---- */
 
 /* Totals over all slots, for the census. */
 struct ps_guard_counts {

@@ -58,9 +58,8 @@ bool ps_front_count_bytes(void) {
         if (PS_UNLIKELY(sample_bytes != INT64_MAX)) {
             words->large_most_bytes = COUNTED_BYTES_MOST;
         }
-        next = next > 1 ? next : 1; /* armed_bytes is not 0 */
     }
-    words->armed_bytes = (uint32_t)next;
+    words->armed_bytes = next > 1 ? (uint32_t)next : 1; /* not 0 */
     words->left_bytes = next;
     return is_due;
 }

@@ -21,11 +21,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Counts bytes for samples: see the hook count_bytes of mode.h. */
+/* Counts bytes for samples: see the hook count_bytes of mode.h. harden/guard.h also counts
+ * allocations. */
 struct ps_sampler {
     int64_t left_bytes;    /* of requests, until the next sample */
     uint64_t random;       /* state of the generator; 0: it is to begin */
-    size_t interval_bytes; /* mean of the draws */
+    size_t interval_bytes; /* mean of the draws; 0: nothing was drawn */
     uint32_t epoch;        /* of profile/demand.h; 0: nothing was drawn */
 };
 

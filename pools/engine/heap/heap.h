@@ -69,7 +69,6 @@ enum ps_heap_state {
 struct ps_guard_sampler {
     int64_t left;    /* allocations until the next sample; below 1: due */
     uint64_t random; /* xorshift state, 0 before the first draw */
-    bool is_inside;  /* a trace is being taken: its allocations are not sampled */
 };
 
 struct ps_heap {

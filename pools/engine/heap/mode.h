@@ -86,6 +86,9 @@ struct ps_mode_front {
 /* Result of stray_usable for a foreign pointer. */
 #define PS_STRAY_FOREIGN SIZE_MAX
 
+/* Result of count_bytes: each request is to be counted, also one of no bytes. */
+#define PS_COUNT_EACH INT64_C(-1)
+
 /* No pointer may be NULL unless stated. */
 struct ps_mode_hook {
     /* True if ps_heap_alloc, or ps_heap_free, may serve threads without the mode. */
@@ -122,12 +125,12 @@ struct ps_mode_hook {
     void *(*take)(struct ps_heap *heap, uint32_t class_index);
 
     /* Counts requests of so many bytes of classes, where small blocks are in slabs. Returns how
-     * many more may pass before the next call; *is_due: a sample is due. NULL: there are no
-     * samples. */
+     * many more may pass before the next call, 1 or more, or PS_COUNT_EACH; *is_due: a sample is
+     * due. NULL: there are no samples. */
     int64_t (*count_bytes)(struct ps_sampler *sampler, int64_t bytes, bool *is_due);
 
     /* A sampled block instead of one of the slab; NULL: none is taken. */
-    void *(*sample)(const struct ps_sampler *sampler, uint32_t class_index, size_t requested,
+    void *(*sample)(struct ps_sampler *sampler, uint32_t class_index, size_t requested,
                     const struct ps_slab *slab);
 
     /* Makes a block above the classes, just allocated, a sampled one, if a sample may be taken.

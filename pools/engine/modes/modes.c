@@ -39,7 +39,7 @@ static void reclaim_hardened(void) {
 const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
     [PS_MODE_PLAIN] = {ps_plain_alloc, ps_plain_zalloc, ps_plain_alloc_aligned, ps_plain_free,
                        ps_plain_resize, ps_plain_usable},
-    [PS_MODE_SAMPLED] = {ps_plain_alloc, ps_guard_zalloc, ps_plain_alloc_aligned, ps_plain_free,
+    [PS_MODE_SAMPLED] = {ps_plain_alloc, ps_plain_zalloc, ps_plain_alloc_aligned, ps_plain_free,
                          ps_plain_resize, ps_plain_usable},
     [PS_MODE_ZEROED] = {ps_plain_alloc, ps_plain_zalloc, ps_level_1_alloc_aligned, ps_level_1_free,
                         ps_level_1_resize, ps_plain_usable},
@@ -53,6 +53,7 @@ const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
 
 const struct ps_mode_front ps_mode_fronts[PS_MODE_COUNT] = {
     [PS_MODE_PLAIN] = {.resize = ps_profile_resize},
+    [PS_MODE_SAMPLED] = {.alloc = ps_guard_alloc, .zalloc = ps_guard_zalloc},
 };
 
 const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
@@ -81,13 +82,16 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                        .fork_child = ps_profile_fork_child},
     [PS_MODE_SAMPLED] = {.has_fast_alloc = true,
                          .has_fast_free = true,
+                         .has_fronts = true,
                          .start = start_sampled,
                          .make_state = ps_mode_makes_no_state,
                          .thread_start = ps_mode_ignores_heap,
                          .thread_end = ps_mode_ignores_heap,
-                         .refill = ps_guard_refill,
+                         .refill = ps_plain_refill,
                          .take = ps_plain_take,
-                         .count_pops = ps_guard_count_pops,
+                         .count_bytes = ps_guard_count_bytes,
+                         .sample = ps_guard_sample_class,
+                         .count_pops = NULL,
                          .may_open_streak = NULL,
                          .return_streak = ps_plain_return_streak,
                          .flush_class = ps_mode_ignores_class,

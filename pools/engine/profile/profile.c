@@ -119,7 +119,7 @@ int64_t ps_profile_count_bytes(struct ps_sampler *sampler, int64_t bytes, bool *
     return sampler->left_bytes;
 }
 
-PS_COLD void *ps_profile_sample_class(const struct ps_sampler *sampler, uint32_t class_index,
+PS_COLD void *ps_profile_sample_class(struct ps_sampler *sampler, uint32_t class_index,
                                       size_t requested, const struct ps_slab *slab) {
     struct ps_sites sites;
     size_t bytes = ps_size_classes[class_index].block_bytes;

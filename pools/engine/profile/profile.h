@@ -91,8 +91,8 @@ PS_HOOK void ps_profile_sampled(uint64_t live_bytes);
 bool ps_profile_start(const struct ps_config *config);
 void *ps_profile_resize(void *block, size_t bytes);
 int64_t ps_profile_count_bytes(struct ps_sampler *sampler, int64_t bytes, bool *is_due);
-void *ps_profile_sample_class(const struct ps_sampler *sampler, uint32_t class_index,
-                              size_t requested, const struct ps_slab *slab);
+void *ps_profile_sample_class(struct ps_sampler *sampler, uint32_t class_index, size_t requested,
+                              const struct ps_slab *slab);
 void ps_profile_sample_large(const struct ps_sampler *sampler, void *block, size_t requested);
 void ps_profile_end_sample(const void *block);
 void ps_profile_stray_free(struct ps_slot *slot, void *block);

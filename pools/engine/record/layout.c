@@ -28,7 +28,6 @@
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/profile/demand.h"
-#include "pools/engine/heap/draw.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/profile/table.h"
 #include "pools/engine/small/size_class.h"
