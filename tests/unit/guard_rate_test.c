@@ -1,12 +1,14 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * How often allocations are sampled: one in N on average, whatever the program does, though only
- * slow paths count. Each pattern is long enough for 300 samples or more, so that a rate that is off
- * by a factor of two cannot pass for chance.
+ * How often allocations are sampled: one in N on average, whatever the program does, though the
+ * fast path counts bytes. Each pattern is long enough for 300 samples or more, so that a rate that
+ * is off by a factor of two cannot pass for chance; each size for 3000, and 10 %.
  */
 #include "pools/engine/harden/guard.h"
 #include "tests/unit/engine.h"
+
+#include <pthread.h>
 
 #define SAMPLES 300
 
@@ -18,13 +20,14 @@ static bool is_guarded(const void *block) {
 static uint64_t taken;
 static uint64_t guarded;
 
-static void *take(size_t bytes) {
-    void *block = ps_heap_alloc(bytes);
+static void *count(void *block) {
     REQUIRE(block != NULL);
     taken++;
     guarded += is_guarded(block);
     return block;
 }
+
+static void *take(size_t bytes) { return count(ps_heap_alloc(bytes)); }
 
 static void start(uint32_t period) {
     engine_config.guard_sample = period;
@@ -116,6 +119,78 @@ RATE_TEST(lists_often, 100, run_lists(100, 3000))
 RATE_TEST(replacement_often, 100, run_replace(100, 3000, 512))
 RATE_TEST(pairs_counted_by_themselves, 10, run_pairs(10, 1, 16384))
 RATE_TEST(replacement_counted_by_itself, 10, run_replace(10, 1000, 16384))
+
+/* One in `apart` within 10 %, which is more than five times the standard deviation. */
+static void check_closely(double apart) {
+    double found = (double)taken / (double)guarded;
+    printf("one in %.1f, expected %.1f (%llu samples)\n", found, apart,
+           (unsigned long long)guarded);
+    CHECK(found > apart * 0.9 && found < apart * 1.1);
+}
+
+static void check_size(uint32_t period, size_t bytes, double apart) {
+    start(period);
+    for (uint64_t i = 0; i < (uint64_t)(3000 * apart); i++) {
+        ps_heap_free(take(bytes));
+    }
+    check_closely(apart);
+}
+
+FRESH_TEST(blocks_of_any_size_are_sampled_alike) {
+    static const size_t sizes[] = {8, 9, 24, 100, 1000, 1025, 4000, 8192, 9000, 16384};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        check_size(100, sizes[i], 100);
+    }
+}
+
+FRESH_TEST(the_smallest_blocks_are_sampled_less) {
+    check_size(100, 4, 200);
+    check_size(100, 1, 800);
+}
+
+FRESH_TEST(blocks_of_any_size_are_sampled_alike_where_each_is_counted) {
+    static const size_t sizes[] = {0, 1, 4, 100, 2000, 9000, 16384};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        check_size(PS_GUARD_EXACT, sizes[i], PS_GUARD_EXACT);
+    }
+}
+
+FRESH_TEST(aligned_and_zeroed_blocks_are_sampled_alike) {
+    start(100);
+    for (int i = 0; i < 300000; i++) {
+        ps_heap_free(count(ps_block_alloc_aligned(50, 64)));
+    }
+    check_closely(100);
+    start(100);
+    for (int i = 0; i < 300000; i++) {
+        ps_heap_free(count(ps_block_zalloc(1 + unit_random() % 16384)));
+    }
+    check_closely(100);
+}
+
+#define FIRST_BLOCKS 30
+
+static void *take_the_first(void *unused) {
+    (void)unused;
+    for (int i = 0; i < FIRST_BLOCKS; i++) {
+        ps_heap_free(take(40));
+    }
+    return NULL;
+}
+
+static void check_threads(void) {
+    for (int i = 0; i < 10000; i++) { /* one at a time */
+        pthread_t thread;
+        REQUIRE(pthread_create(&thread, NULL, take_the_first, NULL) == 0);
+        REQUIRE(pthread_join(thread, NULL) == 0);
+    }
+    check_closely(100);
+}
+
+FRESH_TEST(the_first_blocks_of_a_thread_are_sampled_alike) {
+    start(100);
+    check_threads();
+}
 
 FRESH_TEST(every_allocation_is_guarded_while_there_are_slots) {
     start(1);

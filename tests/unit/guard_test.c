@@ -248,6 +248,24 @@ FRESH_TEST(allocations_of_a_trace_are_not_sampled) {
     CHECK(!has_inner_guarded);
 }
 
+FRESH_TEST(zeroed_samples_are_zero) {
+    start();
+    for (int round = 0; round < 2; round++) {
+        for (size_t bytes = 0; bytes <= 16 * KIB; bytes += 523) {
+            char *block = ps_block_zalloc(bytes);
+            CHECK_EQ(ps_page_map_slot(block)->run.kind, PS_RUN_GUARD);
+            for (size_t i = 0; i < bytes; i++) {
+                REQUIRE(block[i] == 0);
+            }
+            memset(block, 1, bytes);
+            ps_heap_free(block);
+        }
+    }
+    char *longer = ps_block_zalloc(16 * KIB + 1);
+    CHECK(longer != NULL && longer[16 * KIB] == 0);
+    ps_heap_free(longer);
+}
+
 FRESH_TEST(misuse_ends_with_a_report) {
     start();
     char *block = take(100);

@@ -60,11 +60,14 @@ int64_t ps_guard_count_bytes(struct ps_sampler *sampler, int64_t bytes, bool *is
     return sampler->left_bytes;
 }
 
-/* For a request that has a point. */
+/* For a request that has a point. Its weight, which takes long to compute, is less than
+ * 1 + interval / bytes. */
 static bool is_sample(struct ps_sampler *sampler, size_t bytes) {
     uint64_t all = (uint64_t)ps_guard_period * PS_DRAW_WEIGHT_ONE;
-    uint64_t weight = ps_draw_weight(ps_max(bytes, 1), sampler->interval_bytes);
-    return ps_draw_bits(&sampler->random) % all < weight;
+    uint64_t drawn = ps_draw_bits(&sampler->random) % all;
+    bytes = ps_max(bytes, 1);
+    return drawn / PS_DRAW_WEIGHT_ONE * bytes <= bytes + sampler->interval_bytes &&
+           drawn < ps_draw_weight(bytes, sampler->interval_bytes);
 }
 
 PS_COLD void *ps_guard_sample_class(struct ps_sampler *sampler, uint32_t class_index,

@@ -34,9 +34,10 @@ static double logarithm(double x) {
     /* ln m = 2 artanh((m - 1) / (m + 1)), of at most 0.172. */
     double ratio = (mantissa - 1) / (mantissa + 1);
     double square = ratio * ratio;
+    static const double factors[] = {1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0};
     double sum = 0;
-    for (int odd = 13; odd >= 1; odd -= 2) {
-        sum = sum * square + 1.0 / odd;
+    for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++) {
+        sum = sum * square + factors[i];
     }
     return 2 * ratio * sum + exponent * LN_2;
 }

@@ -138,9 +138,20 @@ PS_NOINLINE void *ps_front_alloc_locked(size_t class_index, size_t bytes) {
 
 /* ---- above the classes ---- */
 
-static PS_NOINLINE void *large_event(void *block, size_t bytes) {
+/* Counts the requests since the last event. Returns whether a sample is due. */
+static bool count_event(void) {
+    bool is_long = ps_front_thread.armed_bytes == PS_FRONT_EVENT_BYTES;
     bool is_due = ps_front_count_bytes();
-    ps_front_tick_now();
+    if (PS_LIKELY(is_long)) {
+        ps_front_tick_now();
+    } else {
+        ps_front_tick();
+    }
+    return is_due;
+}
+
+static PS_NOINLINE void *large_event(void *block, size_t bytes) {
+    bool is_due = count_event();
     if (PS_UNLIKELY(is_due) && ps_mode.hook.sample_large != NULL) {
         ps_mode.hook.sample_large(&ps_front_thread.sampler, block, bytes);
     }
@@ -201,8 +212,7 @@ PS_NOINLINE void *ps_front_alloc_slow(size_t bytes) {
 }
 
 static void *serve_event(size_t class_index, size_t bytes) {
-    bool is_due = ps_front_count_bytes();
-    ps_front_tick_now();
+    bool is_due = count_event();
     void *block = ps_front_alloc_class(class_index, bytes);
     if (PS_LIKELY(!is_due || block == NULL)) {
         return block;

@@ -14,10 +14,8 @@
 
 #include <errno.h>
 
-#define EVENT_BYTES ((int64_t)64 << 10) /* of requests, between two events */
-#define LARGE_BYTES                                                                                \
-    ((size_t)2 << 10) /* that a larger block counts for, if there are no samples                   \
-                       */
+/* A block above the classes counts for so much, if there are no samples. */
+#define LARGE_BYTES ((size_t)2 << 10)
 #define COUNTED_BYTES_MOST ((size_t)1 << 48) /* more does not exist */
 #define TICK_CALLS 4                         /* slow calls between two readings of the clock */
 #define MARKED_BLOCKS 512                    /* of a streak: more of them are not touched */
@@ -49,7 +47,7 @@ void ps_front_engine_start(const struct ps_config *config) {
 bool ps_front_count_bytes(void) {
     struct ps_front_words *words = &ps_front_thread;
     bool is_due = false;
-    int64_t next = EVENT_BYTES;
+    int64_t next = PS_FRONT_EVENT_BYTES;
     words->large_most_bytes = LARGE_BYTES;
     if (ps_mode.hook.count_bytes != NULL) {
         int64_t bytes = (int64_t)words->armed_bytes - words->left_bytes;

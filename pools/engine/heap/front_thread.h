@@ -21,6 +21,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Requested bytes between two events of malloc; fewer while allocations are sampled. */
+#define PS_FRONT_EVENT_BYTES ((int64_t)64 << 10)
+
 /* Counts bytes for samples: see the hook count_bytes of mode.h. harden/guard.h also counts
  * allocations. */
 struct ps_sampler {
