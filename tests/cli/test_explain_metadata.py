@@ -70,6 +70,6 @@ def test_fronts_windows_and_bitmaps_are_metadata(start: Start) -> None:  # noqa:
 
 def test_heaps_are_metadata(start: Start) -> None:  # noqa: F811
     """In a mode that has them."""
-    heap, memory, _ = readings(start, POOLSHIM_GUARD_SAMPLE="100000")
+    heap, memory, _ = readings(start, POOLSHIM_HARDEN="1")
     count = -(-heap_bytes(heap.layout) // PAGE_BYTES)
     assert sum(memory.resident(at, count).count(1) for at in heap.heaps()) >= THREADS

@@ -63,7 +63,7 @@ int main(void) {
     return 0;
 }
 """
-SPANS = "POOLSHIM_GUARD_SAMPLE 1000000000"  # a mode with heaps and spans
+SPANS = "POOLSHIM_HARDEN 1"  # a mode with heaps and spans
 # Fronts have the freed blocks.
 THREADED = """
 #include <pthread.h>

@@ -209,7 +209,7 @@ def test_remote_frees_are_counted(run_shim: RunShim, build_dir: Path, tmp_path: 
         pytest.skip("the benchmarks are not built")
     path = tmp_path / "report.json"
     command = [program, "--mode", "contended", "--count", "300000"]
-    env = {"POOLSHIM_STATS": str(path), "POOLSHIM_GUARD_SAMPLE": "1000000000"}
+    env = {"POOLSHIM_STATS": str(path), "POOLSHIM_HARDEN": "1"}
     assert run_shim(command, env=env).returncode == 0
     remote = json.loads(path.read_text())["remote_frees"]
     assert remote["block_count"] > 100000
