@@ -16,7 +16,8 @@ struct ps_front_table ps_front_table;
 struct ps_front ps_front_none; /* constant */
 uint64_t ps_front_x_medium_singles;
 
-static size_t front_bytes; /* of one, with its entries */
+static size_t front_bytes;                          /* of one, with its entries */
+static size_t medium_bytes = PS_FRONT_MEDIUM_BYTES; /* constant after the start */
 
 size_t ps_front_block_bytes(size_t class_index) {
     return ps_front_is_length(class_index)
@@ -32,6 +33,8 @@ static size_t most_of(uint32_t class_index) {
     most = ps_min(most, is_length ? PS_FRONT_LENGTH_BLOCKS : PS_FRONT_BLOCKS);
     return ps_max(most, 1);
 }
+
+void ps_front_bound_medium(size_t bytes) { medium_bytes = bytes; }
 
 void ps_front_start(void) {
     struct ps_front_table *table = &ps_front_table;
@@ -114,7 +117,7 @@ bool ps_front_raise(struct ps_front *own, size_t class_index) {
     most = ps_retention_is_usual() ? most : ps_min(most, first);
     size_t more_bytes = (most - ps_min(limit, most)) * ps_front_block_bytes(class_index);
     uint32_t *limit_bytes = &front->x_limit_bytes[is_length];
-    size_t most_bytes = is_length ? PS_FRONT_MEDIUM_BYTES : PS_FRONT_BYTES;
+    size_t most_bytes = is_length ? medium_bytes : PS_FRONT_BYTES;
     if (limit >= most || ps_load_relaxed(limit_bytes) + more_bytes > most_bytes) {
         return false;
     }

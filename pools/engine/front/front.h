@@ -202,6 +202,9 @@ void ps_front_drop(struct ps_front *own);
 /* Called once, with the engine. */
 void ps_front_start(void);
 
+/* Before that: the most medium bytes of a front, where memory is limited. */
+void ps_front_bound_medium(size_t bytes);
+
 /* ---- return of unused blocks: front_return.c ---- */
 
 /* Returns the blocks of a front of the calling thread that it has not used since the last call, or

@@ -7,6 +7,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/front_path.h"
+#include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/thread.h"
@@ -16,9 +17,10 @@
 
 /* A block above the classes counts for so much, if there are no samples. */
 #define LARGE_BYTES ((size_t)2 << 10)
-#define COUNTED_BYTES_MOST ((size_t)1 << 48) /* more does not exist */
-#define TICK_CALLS 4                         /* slow calls between two readings of the clock */
-#define MARKED_BLOCKS 512                    /* of a streak: more of them are not touched */
+#define COUNTED_BYTES_MOST ((size_t)1 << 48)     /* more does not exist */
+#define LIMITED_MEDIUM_BYTES ((size_t)128 << 10) /* of a front, where memory is limited */
+#define TICK_CALLS 4                             /* slow calls between two readings of the clock */
+#define MARKED_BLOCKS 512                        /* of a streak: more of them are not touched */
 
 /* clang-format off */
 PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_front_words, ps_front_thread) =
@@ -35,6 +37,9 @@ static uint32_t x_users; /* threads that may use fronts of ids; one that ends un
 void ps_front_engine_start(const struct ps_config *config) {
     if (ps_mode.hook.has_fronts && !config->heaps) {
         ps_slab_has_tags = ps_mode.hook.has_fast_free;
+        if (ps_limit_is_on()) {
+            ps_front_bound_medium(LIMITED_MEDIUM_BYTES);
+        }
         ps_front_start();
         first_words = &ps_front_thread;
         is_first_alone = true;
