@@ -180,8 +180,8 @@ static void reuse_a_dead_list(uint64_t rounds_begun, const struct options *optio
         if (round->is_reused || !atomic_load_explicit(&round->is_freed, memory_order_acquire)) {
             continue;
         }
-        uint64_t span_bytes = (uint64_t)((char *)round->last - (char *)round->first);
-        if (span_bytes == options->count * options->block_bytes) {
+        uint64_t slab_bytes = (uint64_t)((char *)round->last - (char *)round->first);
+        if (slab_bytes == options->count * options->block_bytes) {
             round->is_reused = true;
             reuse_hook(round->first, (char *)round->last + options->block_bytes);
             return;

@@ -7,7 +7,7 @@
  * whose run-time was loaded by dlopen out of the global scope: it is then found from the caller's
  * own library.
  */
-#include "pools/engine/heap/detached.h"
+#include "pools/engine/heap/bootstrap.h"
 #include "shim/entry.h"
 
 #include <dlfcn.h>
@@ -146,10 +146,9 @@ static PS_NOINLINE void check_family(void *block, enum ps_family family) {
     }
 }
 
-/* A thread that may take the fast path has no families; nor have those that may not because caches
- * of processors come first. */
+/* A thread that may take the fast path has no families. */
 static inline bool has_families(void) {
-    return PS_UNLIKELY(ps_thread.fast_limit == 0) && ps_hard_is_on();
+    return PS_UNLIKELY(ps_front_thread.fast_limit == 0) && ps_hard_is_on();
 }
 
 static inline void *made(void *block, enum ps_family family) {

@@ -10,9 +10,9 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/promise.h"
-#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/block.h"
+#include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/slow_path.h"
 
 #include <errno.h>
 

@@ -5,6 +5,7 @@
  */
 #include "pools/include/poolshim/poolshim.h"
 
+#include "pools/engine/heap/background.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/record/census.h"
@@ -31,7 +32,7 @@ static void read_stats(struct poolshim_stats *out) {
         .run_live_count = census.run_live_count,
         .large_live_bytes = census.map_live_bytes,
         .large_live_count = census.map_live_count,
-        .small_span_bytes = census.small_span_bytes,
+        .small_slab_bytes = census.small_slab_bytes,
         .run_cached_bytes = census.run_cached_bytes,
         .large_cached_bytes = census.map_cached_bytes,
         .free_dirty_bytes = census.cache_dirty_bytes,
@@ -41,9 +42,7 @@ static void read_stats(struct poolshim_stats *out) {
         .mapped_bytes = census.mapped_bytes,
         .purge_count = census.purge_count,
         .purged_bytes = census.purged_bytes,
-        .remote_free_count = census.remote_free_count,
-        .remote_batch_count = census.remote_batch_count,
-        .thread_count = census.heap_live_count,
+        .thread_count = ps_background_threads(),
         .limit_bytes = census.limit_bytes,
         .limit_near_count = census.limit_near_count,
     };
@@ -69,7 +68,7 @@ size_t poolshim_purge(size_t keep_bytes) {
     struct ps_purge_counts after;
     int saved_errno = errno;
     ps_purge_read(&before);
-    (void)ps_heap_trim(keep_bytes);
+    (void)ps_maintenance_trim(keep_bytes);
     ps_purge_read(&after);
     errno = saved_errno;
     return (size_t)(after.bytes - before.bytes);

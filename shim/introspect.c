@@ -24,7 +24,7 @@ struct figures {
     uint64_t arena_bytes; /* mapped, less single blocks' mappings, pools' pages, metadata */
     uint64_t used_bytes;  /* live, mappings of single blocks not counted */
     uint64_t free_bytes;
-    uint64_t free_block_count; /* free blocks in spans */
+    uint64_t free_block_count; /* free blocks in slabs */
     uint64_t map_bytes;        /* mappings of single blocks */
     uint64_t map_count;
     uint64_t trim_bytes; /* what malloc_trim can release */
@@ -34,11 +34,11 @@ struct figures {
 static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 static uint64_t free_blocks_of(const struct ps_census_class *class) {
-    if (class->spans == 0) {
+    if (class->slabs == 0) {
         return 0;
     }
-    uint64_t blocks_per_span = class->span_bytes / class->spans / class->block_bytes;
-    return less(class->spans * blocks_per_span, class->live_blocks);
+    uint64_t blocks_per_slab = class->slab_bytes / class->slabs / class->block_bytes;
+    return less(class->slabs * blocks_per_slab, class->live_blocks);
 }
 
 static void take_figures(const struct ps_census *census, struct figures *figures) {
@@ -152,7 +152,7 @@ PS_EXPORT int malloc_info(int options, FILE *stream) {
 
 PS_EXPORT void malloc_stats(void) { (void)ps_stats_write_table(STDERR_FILENO); }
 
-PS_EXPORT int malloc_trim(size_t pad) { return ps_heap_trim(pad) ? 1 : 0; }
+PS_EXPORT int malloc_trim(size_t pad) { return ps_maintenance_trim(pad) ? 1 : 0; }
 
 /*
  * The configuration is frozen when a program can first call this, so nothing here has an effect.

@@ -7,9 +7,6 @@
 
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/start.h"
-#include "pools/engine/heap/thread.h"
-#include "pools/engine/heap/thread_record.h"
 #include "shim/entry.h"
 
 #include <pthread.h>
@@ -21,30 +18,17 @@ typedef int timed_join(pthread_t thread, void **result, const struct timespec *u
 typedef int clock_join(pthread_t thread, void **result, clockid_t clock,
                        const struct timespec *until);
 typedef int c11_join(thrd_t thread, int *result);
-typedef int detach(pthread_t thread);
 
 PS_EXPORT join pthread_tryjoin_np;
 PS_EXPORT timed_join pthread_timedjoin_np;
 PS_EXPORT clock_join pthread_clockjoin_np;
 
-/* Before libc's function. NULL: the thread has no record, or has ended as usual. */
-static struct ps_thread_record *begin(pthread_t thread) {
-    return ps_engine_has_started() ? ps_thread_record_join(thread) : NULL;
-}
-
-/*
- * After it, with its result, which is returned. A thread that is cancelled in between, or leaves by
- * longjmp, leaves the other one's record as in a join: the heap of that is not taken.
- */
-static int end(struct ps_thread_record *record, int result, int success) {
+/* After libc's function, with its result, which is returned. */
+static int end(int result, int success) {
     int saved_errno = errno;
-    bool has_ended = result == success;
-    if (record != NULL) {
-        ps_thread_joined(record, has_ended);
-    }
-    if (has_ended && ps_background_may_end() && ps_heap_may_catch_up()) {
+    if (result == success && ps_background_may_end() && ps_maintenance_may_catch_up()) {
         ps_background_stop();
-        ps_heap_catch_up();
+        ps_maintenance_catch_up();
     }
     errno = saved_errno;
     return result;
@@ -67,8 +51,7 @@ PS_EXPORT int pthread_join(pthread_t thread, void **result) {
     if (next == NULL) {
         return ENOSYS;
     }
-    struct ps_thread_record *record = begin(thread);
-    return end(record, next(thread, result), 0);
+    return end(next(thread, result), 0);
 }
 
 PS_EXPORT int pthread_tryjoin_np(pthread_t thread, void **result) {
@@ -77,8 +60,7 @@ PS_EXPORT int pthread_tryjoin_np(pthread_t thread, void **result) {
     if (next == NULL) {
         return ENOSYS;
     }
-    struct ps_thread_record *record = begin(thread);
-    return end(record, next(thread, result), 0);
+    return end(next(thread, result), 0);
 }
 
 PS_EXPORT int pthread_timedjoin_np(pthread_t thread, void **result, const struct timespec *until) {
@@ -87,8 +69,7 @@ PS_EXPORT int pthread_timedjoin_np(pthread_t thread, void **result, const struct
     if (next == NULL) {
         return ENOSYS;
     }
-    struct ps_thread_record *record = begin(thread);
-    return end(record, next(thread, result, until), 0);
+    return end(next(thread, result, until), 0);
 }
 
 PS_EXPORT int pthread_clockjoin_np(pthread_t thread, void **result, clockid_t clock,
@@ -98,8 +79,7 @@ PS_EXPORT int pthread_clockjoin_np(pthread_t thread, void **result, clockid_t cl
     if (next == NULL) {
         return ENOSYS;
     }
-    struct ps_thread_record *record = begin(thread);
-    return end(record, next(thread, result, clock, until), 0);
+    return end(next(thread, result, clock, until), 0);
 }
 
 PS_EXPORT int thrd_join(thrd_t thread, int *result) {
@@ -108,18 +88,5 @@ PS_EXPORT int thrd_join(thrd_t thread, int *result) {
     if (next == NULL) {
         return thrd_error;
     }
-    struct ps_thread_record *record = begin(thread);
-    return end(record, next(thread, result), thrd_success);
-}
-
-PS_EXPORT int pthread_detach(pthread_t thread) {
-    static void *x_next;
-    detach *next = (detach *)ps_next_function(&x_next, "pthread_detach");
-    if (next == NULL) {
-        return ENOSYS;
-    }
-    if (ps_engine_has_started()) {
-        ps_thread_record_detach(thread);
-    }
-    return next(thread);
+    return end(next(thread, result), thrd_success);
 }

@@ -49,7 +49,7 @@ static void refresh(void) {
     uint64_t large = census.run_live_bytes + census.map_live_bytes + census.guard_live_bytes;
     uint64_t dirty = census.cache_dirty_bytes + census.map_cached_bytes;
     uint64_t held = census.guard_held_bytes - census.guard_live_bytes;
-    uint64_t active = census.small_span_bytes + large + held + census.run_cached_bytes;
+    uint64_t active = census.small_slab_bytes + large + held + census.run_cached_bytes;
     uint64_t figures[FIGURE_COUNT] = {
         [ALLOCATED] = census.small_live_bytes + large,
         [ACTIVE] = active,
@@ -191,7 +191,7 @@ static int read_background(size_t index, uint64_t *value) {
 static int flush_thread(size_t index, uint64_t value) {
     (void)index;
     (void)value;
-    ps_heap_flush();
+    ps_maintenance_flush();
     return 0;
 }
 
@@ -199,7 +199,7 @@ static int purge_arena(size_t index, uint64_t value) {
     (void)value;
     int error = check_arena(index);
     if (error == 0) {
-        (void)ps_heap_trim(0);
+        (void)ps_maintenance_trim(0);
     }
     return error;
 }
@@ -208,7 +208,7 @@ static int decay_arena(size_t index, uint64_t value) {
     (void)value;
     int error = check_arena(index);
     if (error == 0) {
-        ps_heap_decay();
+        ps_maintenance_decay();
     }
     return error;
 }

@@ -3,13 +3,14 @@
  * See record.h: the printing. Called by shim/record.c.
  */
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/page_map.h"
 #include "pools/engine/record/record_peak.h"
 #include "pools/engine/small/size_class.h"
 #include "shim/record.h"
 
 #include <string.h>
 
-#define FORMAT_VERSION 1 /* grows when a key changes its meaning or goes away */
+#define FORMAT_VERSION 2 /* grows when a key changes its meaning or goes away */
 
 static void add_member(struct ps_text *text, const char *key, uint64_t value) {
     ps_text_add(text, key);
@@ -38,7 +39,7 @@ static void add_classes(struct ps_text *text) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         add_member(text, i == 0 ? "" : ", ", ps_size_classes[i].block_bytes);
     }
-    ps_text_add(text, "],\n \"span_bytes\": [");
+    ps_text_add(text, "],\n \"slab_bytes\": [");
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         uint64_t bytes = (uint64_t)ps_size_classes[i].granules << PS_GRANULE_SHIFT;
         add_member(text, i == 0 ? "" : ", ", bytes);
@@ -53,28 +54,15 @@ static void add_larger(struct ps_text *text, const char *before, uint64_t count,
     ps_text_add(text, "}");
 }
 
-/* The number of a thread, or -1. */
-static void add_thread(struct ps_text *text, int32_t thread) {
-    ps_text_add(text, "{\"thread\": ");
-    ps_text_add(text, thread < 0 ? "-" : "");
-    ps_text_add_number(text, (uint64_t)(thread < 0 ? -thread : thread));
-    ps_text_add(text, ", \"sizes\": [");
-}
-
 static void add_peak(struct ps_text *text, const struct ps_record_peak *peak) {
     add_member(text, "{\"live_bytes\": ", peak->live_bytes);
     add_larger(text, ", ", peak->large_count, peak->large_bytes);
-    ps_text_add(text, ", \"threads\": [");
+    ps_text_add(text, ",\n   \"sizes\": [");
     for (size_t i = 0; i < peak->count; i++) {
         const struct ps_record_entry *entry = &peak->entries[i];
-        bool is_new = i == 0 || entry->thread != entry[-1].thread;
-        if (is_new) {
-            ps_text_add(text, i == 0 ? "\n   " : "]},\n   ");
-            add_thread(text, entry->thread);
-        }
-        add_pair(text, is_new ? "" : ", ", ps_record_bytes_of(entry->number), entry->live_count);
+        add_pair(text, i == 0 ? "" : ", ", ps_record_bytes_of(entry->number), entry->live_count);
     }
-    ps_text_add(text, peak->count != 0 ? "]}]}" : "]}");
+    ps_text_add(text, "]}");
 }
 
 static void add_requests(struct ps_text *text) {

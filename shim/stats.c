@@ -47,8 +47,8 @@ bool ps_report_is_known(const struct ps_report *report, const struct ps_report_r
 
 uint64_t ps_report_class_waste(const struct ps_census_class *class) {
     uint64_t live = class->live_blocks * class->block_bytes;
-    /* A snapshot is not atomic across threads: blocks may be counted before their span. */
-    return class->span_bytes > live ? class->span_bytes - live : 0;
+    /* A snapshot is not atomic across threads: blocks may be counted before their slab. */
+    return class->slab_bytes > live ? class->slab_bytes - live : 0;
 }
 
 /* The base of the rates. Written before the program has threads, and by the one thread that
@@ -83,7 +83,7 @@ static void complete(struct ps_report *report) {
     const struct ps_census *census = &report->census;
     for (uint32_t i = 0; i < census->class_count; i++) {
         report->small_live_blocks += census->classes[i].live_blocks;
-        report->small_spans += census->classes[i].spans;
+        report->small_slabs += census->classes[i].slabs;
         report->small_waste_bytes += ps_report_class_waste(&census->classes[i]);
     }
     report->live_bytes = census->small_live_bytes + census->run_live_bytes +

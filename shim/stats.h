@@ -23,8 +23,8 @@ struct ps_report {
     struct ps_process_memory process;
     uint64_t live_bytes;
     uint64_t small_live_blocks;
-    uint64_t small_spans;
-    uint64_t small_waste_bytes; /* of the spans, without a live block */
+    uint64_t small_slabs;
+    uint64_t small_waste_bytes; /* of the slabs, without a live block */
     uint64_t malloc_rate;       /* a second, since the start or the last periodic report */
     uint64_t free_rate;         /* likewise */
     uint64_t pid;
@@ -53,7 +53,7 @@ extern const size_t ps_report_row_count;
 const char *ps_report_word(const struct ps_report *report, const struct ps_report_row *row);
 uint64_t ps_report_value(const struct ps_report *report, const struct ps_report_row *row);
 bool ps_report_is_known(const struct ps_report *report, const struct ps_report_row *row);
-/* Span bytes of a class without a live block. */
+/* Slab bytes of a class without a live block. */
 uint64_t ps_report_class_waste(const struct ps_census_class *class);
 
 /* Takes the census and reads /proc. */

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define FORMAT_VERSION 1 /* grows when a key changes its meaning or goes away */
+#define FORMAT_VERSION 2 /* grows when a key changes its meaning or goes away */
 
 static void add_key(struct ps_text *text, const char *separator, const char *key) {
     ps_text_add(text, separator);
@@ -55,8 +55,8 @@ static void add_class(struct ps_text *text, const struct ps_census_class *class)
     add_member(text, "{", "block_bytes", class->block_bytes);
     add_member(text, ", ", "live_count", class->live_blocks);
     add_member(text, ", ", "live_bytes", class->live_blocks * class->block_bytes);
-    add_member(text, ", ", "span_count", class->spans);
-    add_member(text, ", ", "span_bytes", class->span_bytes);
+    add_member(text, ", ", "slab_count", class->slabs);
+    add_member(text, ", ", "slab_bytes", class->slab_bytes);
     add_member(text, ", ", "waste_bytes", ps_report_class_waste(class));
     ps_text_add(text, "}");
 }

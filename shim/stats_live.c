@@ -19,6 +19,7 @@
 #include "shim/config.h"
 #include "shim/exit_output.h"
 
+#include <errno.h>
 #include <signal.h>
 
 #define BUFFER_BYTES 1024
@@ -150,7 +151,11 @@ uint32_t ps_stats_tick(uint64_t now_ms) {
     return due_ms > now_ms ? (uint32_t)(due_ms - now_ms) : 1;
 }
 
-void ps_maintenance_report(uint64_t now_ms) { (void)ps_stats_tick(now_ms); }
+void ps_maintenance_report(uint64_t now_ms) {
+    int saved_errno = errno;
+    (void)ps_stats_tick(now_ms);
+    errno = saved_errno;
+}
 
 PS_AT_START void ps_stats_live_start(void) {
     const struct ps_settings *settings = ps_shim_settings();

@@ -16,8 +16,8 @@ static const struct {
     const char *title;
     size_t width;
 } class_columns[] = {
-    {"block bytes", 12}, {"live blocks", 14}, {"live bytes", 16}, {"spans", 9},
-    {"span bytes", 16},  {"waste bytes", 16}, {"waste %", 9},
+    {"block bytes", 12}, {"live blocks", 14}, {"live bytes", 16}, {"slabs", 9},
+    {"slab bytes", 16},  {"waste bytes", 16}, {"waste %", 9},
 };
 
 /* "small_blocks" as "small blocks". */
@@ -60,33 +60,33 @@ static void add_class_line(struct ps_text *text, const struct ps_census_class *c
     ps_text_add_number_right(text, class->live_blocks, class_columns[column++].width);
     ps_text_add_number_right(text, class->live_blocks * class->block_bytes,
                              class_columns[column++].width);
-    ps_text_add_number_right(text, class->spans, class_columns[column++].width);
-    ps_text_add_number_right(text, class->span_bytes, class_columns[column++].width);
+    ps_text_add_number_right(text, class->slabs, class_columns[column++].width);
+    ps_text_add_number_right(text, class->slab_bytes, class_columns[column++].width);
     ps_text_add_number_right(text, waste, class_columns[column++].width);
-    ps_text_add_percent(text, waste, class->span_bytes, class_columns[column].width);
+    ps_text_add_percent(text, waste, class->slab_bytes, class_columns[column].width);
     ps_text_add(text, "\n");
 }
 
 /* All classes without a live block in one line: at exit that is most of the used classes. */
 static void add_empty_line(struct ps_text *text, const struct ps_census *census) {
-    uint64_t spans = 0;
-    uint64_t span_bytes = 0;
+    uint64_t slabs = 0;
+    uint64_t slab_bytes = 0;
     for (uint32_t i = 0; i < census->class_count; i++) {
         if (census->classes[i].live_blocks == 0) {
-            spans += census->classes[i].spans;
-            span_bytes += census->classes[i].span_bytes;
+            slabs += census->classes[i].slabs;
+            slab_bytes += census->classes[i].slab_bytes;
         }
     }
-    if (spans == 0) {
+    if (slabs == 0) {
         return;
     }
     size_t column = 0;
     ps_text_add_right(text, "unused", class_columns[column++].width);
     ps_text_add_number_right(text, 0, class_columns[column++].width);
     ps_text_add_number_right(text, 0, class_columns[column++].width);
-    ps_text_add_number_right(text, spans, class_columns[column++].width);
-    ps_text_add_number_right(text, span_bytes, class_columns[column++].width);
-    ps_text_add_number_right(text, span_bytes, class_columns[column++].width);
+    ps_text_add_number_right(text, slabs, class_columns[column++].width);
+    ps_text_add_number_right(text, slab_bytes, class_columns[column++].width);
+    ps_text_add_number_right(text, slab_bytes, class_columns[column++].width);
     ps_text_add_right(text, "", class_columns[column].width);
     ps_text_add(text, "\n");
 }
@@ -97,10 +97,10 @@ static void add_total_line(struct ps_text *text, const struct ps_report *report)
     ps_text_add_right(text, "all", class_columns[column++].width);
     ps_text_add_number_right(text, report->small_live_blocks, class_columns[column++].width);
     ps_text_add_number_right(text, census->small_live_bytes, class_columns[column++].width);
-    ps_text_add_number_right(text, report->small_spans, class_columns[column++].width);
-    ps_text_add_number_right(text, census->small_span_bytes, class_columns[column++].width);
+    ps_text_add_number_right(text, report->small_slabs, class_columns[column++].width);
+    ps_text_add_number_right(text, census->small_slab_bytes, class_columns[column++].width);
     ps_text_add_number_right(text, report->small_waste_bytes, class_columns[column++].width);
-    ps_text_add_percent(text, report->small_waste_bytes, census->small_span_bytes,
+    ps_text_add_percent(text, report->small_waste_bytes, census->small_slab_bytes,
                         class_columns[column].width);
     ps_text_add(text, "\n");
 }

@@ -9,7 +9,6 @@
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/thread.h"
-#include "pools/engine/heap/thread_record.h"
 #include "pools/engine/page/node.h"
 #include "shim/config.h"
 #include "shim/entry.h"
@@ -75,7 +74,7 @@ static uint32_t sooner(uint32_t a_ms, uint32_t b_ms) {
 
 /* The background thread's job. */
 static uint32_t maintain(uint64_t now_ms) {
-    uint32_t maintain_ms = ps_heap_maintain(now_ms);
+    uint32_t maintain_ms = ps_maintenance_step(now_ms);
     uint32_t report_ms = sooner(ps_profile_tick(now_ms), ps_stats_tick(now_ms));
     return sooner(maintain_ms, (uint32_t)ps_min(report_ms, REPORT_MS_MAX));
 }
@@ -87,60 +86,44 @@ static void start_background(void) {
     }
 }
 
+/* Begins the calling thread. */
+static struct ps_thread_start begin(void *argument) {
+    struct ps_thread_start start = *(struct ps_thread_start *)argument;
+    ps_thread_start_give(argument);
+    ps_thread_begin();
+    return start;
+}
+
 /* The start routine of a program's thread. */
 static void *run_thread(void *argument) {
-    struct ps_thread_record *record = argument;
-    void *(*routine)(void *) = (void *(*)(void *))record->routine;
-    void *routine_argument = record->argument;
-    ps_thread_begin(record);
-    return routine(routine_argument);
+    struct ps_thread_start start = begin(argument);
+    return ((void *(*)(void *))start.routine)(start.argument);
 }
 
 /* That of a thread of ISO C. */
 static int run_c11_thread(void *argument) {
-    struct ps_thread_record *record = argument;
-    thrd_start_t routine = (thrd_start_t)record->routine;
-    void *routine_argument = record->argument;
-    ps_thread_begin(record);
-    return routine(routine_argument);
+    struct ps_thread_start start = begin(argument);
+    return ((thrd_start_t)start.routine)(start.argument);
 }
 
-static bool is_detached(const pthread_attr_t *attributes) {
-    int state;
-    return attributes != NULL && pthread_attr_getdetachstate(attributes, &state) == 0 &&
-           state == PTHREAD_CREATE_DETACHED;
-}
-
-/* glibc has 0 for the end of the stack where none was set, musl an error. */
-static bool is_on_own_stack(const pthread_attr_t *attributes) {
-    void *stack;
-    size_t bytes;
-    return attributes != NULL && pthread_attr_getstack(attributes, &stack, &bytes) == 0 &&
-           (uintptr_t)stack + bytes != 0;
-}
-
-/* Before a thread is created. NULL: it is created as libc would, and has no record. */
-static struct ps_thread_record *announce(const pthread_attr_t *attributes) {
+/* Before a thread is created. NULL: it is created as libc would, and counts when it allocates. */
+static struct ps_thread_start *announce(void (*routine)(void), void *argument) {
     ps_front_share_own();
-    if (!is_in_use()) {
-        return NULL;
-    }
-    ps_node_start();
-    struct ps_thread_record *record =
-        ps_thread_record_make(is_on_own_stack(attributes), is_detached(attributes));
-    if (record != NULL) {
+    struct ps_thread_start *start = is_in_use() ? ps_thread_start_take() : NULL;
+    if (start != NULL) {
+        *start = (struct ps_thread_start){.routine = routine, .argument = argument};
+        ps_node_start();
         ps_background_thread_created();
     }
-    return record;
+    return start;
 }
 
-/* After it, if there is a record. */
-static void settle(struct ps_thread_record *record, bool is_created, const pthread_t *thread) {
+/* After it. start: not NULL; the thread's, if it was created. */
+static void settle(struct ps_thread_start *start, bool is_created) {
     if (is_created) {
-        ps_thread_record_created(record, thread);
         start_background();
     } else {
-        ps_thread_record_dropped(record);
+        ps_thread_start_give(start);
         ps_background_thread_seen();
     }
 }
@@ -151,14 +134,12 @@ PS_EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *r
     if (create == NULL) {
         return EAGAIN;
     }
-    struct ps_thread_record *record = announce(attributes);
-    if (record == NULL) {
+    struct ps_thread_start *start = announce((void (*)(void))routine, argument);
+    if (start == NULL) {
         return create(thread, attributes, routine, argument);
     }
-    record->routine = (void (*)(void))routine;
-    record->argument = argument;
-    int error = create(thread, attributes, run_thread, record);
-    settle(record, error == 0, thread);
+    int error = create(thread, attributes, run_thread, start);
+    settle(start, error == 0);
     return error;
 }
 
@@ -167,14 +148,12 @@ PS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument) 
     if (create == NULL) {
         return thrd_error;
     }
-    struct ps_thread_record *record = announce(NULL);
-    if (record == NULL) {
+    struct ps_thread_start *start = announce((void (*)(void))routine, argument);
+    if (start == NULL) {
         return create(thread, routine, argument);
     }
-    record->routine = (void (*)(void))routine;
-    record->argument = argument;
-    int result = create(thread, run_c11_thread, record);
-    settle(record, result == thrd_success, thread);
+    int result = create(thread, run_c11_thread, start);
+    settle(start, result == thrd_success);
     return result;
 }
 

@@ -3,10 +3,9 @@
  * The functions that create, join and detach threads, which programs find here before libc's. Each
  * calls libc's, or that of a library preloaded after this one.
  *
- * pthread_create and thrd_create announce the thread (pools/engine/heap/thread_record.h), and start
- * the background thread (pools/engine/heap/background.h) after the program's first: where the
- * program itself creates a thread, one may be created. The joins (joins.c) end it when one thread
- * is left, and tell the engine of threads that ended without their destructors.
+ * pthread_create and thrd_create announce the thread (pools/engine/heap/thread.h), and start the
+ * background thread (pools/engine/heap/background.h) after the program's first: where the program
+ * itself creates a thread, one may be created. The joins (joins.c) end it when one thread is left.
  */
 #ifndef PS_SHIM_THREADS_H
 #define PS_SHIM_THREADS_H

@@ -52,7 +52,7 @@ def assert_served(reports: dict[str, list[dict[str, Any]]], programs: list[str])
         assert names, f"no statistics of {program}, only of {sorted(reports)}"
         report = reports[names[0]][0]
         assert report["memory"]["mapped_bytes"] > 0
-        assert any(entry["span_count"] > 0 for entry in report["size_classes"])
+        assert any(entry["slab_count"] > 0 for entry in report["size_classes"])
 
 
 def is_mapped(pid: int, shim: Path) -> bool:

@@ -24,13 +24,12 @@ sys.path.insert(0, str(FOLDERS[-1]))
 
 from poolshim_cli import control  # noqa: E402
 from poolshim_cli.errors import GIVING_UP, Failed  # noqa: E402
-from poolshim_cli.live.blocks import HEAP_STATES, Blocks  # noqa: E402
+from poolshim_cli.live.blocks import Blocks  # noqa: E402
 from poolshim_cli.live.census import Census, Reader  # noqa: E402
 from poolshim_cli.live.layout import find  # noqa: E402
 from poolshim_cli.live.memory import Memory  # noqa: E402
 
 MASK = (1 << 64) - 1  # makes an address of gdb's signed numbers
-THREAD_POINTERS = {"i386": "$fs_base", "aarch64": "$tpidr", "riscv": "$tp"}  # by processor
 
 
 class Selected(Memory):
@@ -63,25 +62,7 @@ class Selected(Memory):
 
 
 class Named(Blocks):
-    """Names threads and functions as gdb does."""
-
-    def thread_name(self, pointer: int) -> str:
-        """The thread with a thread pointer."""
-        inferior, selected = gdb.selected_inferior(), gdb.selected_thread()
-        found = super().thread_name(pointer)
-        processor = inferior.architecture().name().split(":")[0]
-        if (register := THREAD_POINTERS.get(processor)) is None:
-            raise gdb.GdbError(f"poolshim: {processor}: no row in THREAD_POINTERS")
-        for thread in inferior.threads():
-            try:
-                thread.switch()
-                if int(gdb.parse_and_eval(register)) & MASK == pointer:
-                    found = f"thread {thread.num} (LWP {thread.ptid[1] or thread.ptid[0]})"
-            except gdb.error:
-                continue
-        if selected is not None:
-            selected.switch()
-        return found
+    """Names functions as gdb does."""
 
     def site_name(self, site: int) -> str:
         """The symbol of an address."""
@@ -89,9 +70,9 @@ class Named(Blocks):
 
 
 def summarise(census: Census) -> list[str]:
-    """Totals, and a line for each class that has spans."""
+    """Totals, and a line for each class that has slabs."""
     totals = {
-        "spans of small blocks": census.small_span_bytes,
+        "slabs of small blocks": census.small_slab_bytes,
         "regions of medium blocks": census.region_bytes,
         "large blocks": sum(nbytes for _, nbytes in census.arena_blocks),
         "free runs": census.run_free_bytes,
@@ -99,17 +80,17 @@ def summarise(census: Census) -> list[str]:
     }
     return [
         f"{census.arena_count} arenas, {census.arena_bytes / 2**20:,.1f} MiB reserved; "
-        f"{census.heap_live_count} heaps of threads, {census.heap_total_count} made",
+        f"{len(census.fronts)} fronts",
         *(f"{nbytes / 2**20:>10,.1f} MiB {name}" for name, nbytes in totals.items() if nbytes),
-        f"{'block bytes':>12}{'spans':>9}{'span bytes':>16}{'live blocks':>14}",
-        *(f"{one.block_bytes:>12}{one.spans:>9}{one.span_bytes:>16,}{one.live_blocks:>14,}"
-          for one in census.classes if one.spans),
+        f"{'block bytes':>12}{'slabs':>9}{'slab bytes':>16}{'live blocks':>14}",
+        *(f"{one.block_bytes:>12}{one.slabs:>9}{one.slab_bytes:>16,}{one.live_blocks:>14,}"
+          for one in census.classes if one.slabs),
     ]  # fmt: skip
 
 
 class Command(gdb.Command):  # type: ignore[misc]
     """poolshim heap: totals of the heap, and its size classes.
-    poolshim block ADDRESS: what the address is in: block, state, span, thread; and where it was
+    poolshim block ADDRESS: what the address is in: block, state, slab; and where it was
     allocated, if it was sampled (POOLSHIM_PROFILE)."""
 
     def invoke(self, argument: str, from_tty: bool) -> None:
@@ -129,7 +110,7 @@ class Command(gdb.Command):  # type: ignore[misc]
 
 
 def named(prefix: str, found: gdb.Value) -> str:
-    """The name of a run's kind, or of a heap's state."""
+    """The name of a run's kind."""
     return find(Selected()).name_of(prefix, int(found))
 
 
@@ -137,11 +118,8 @@ LINES = {
     "ps_slab": lambda found: f"slab at {int(found['run']['base']):#x}, class "
                              f"{int(found['class_index'])}, "
                              f"{int(found['x_free_count'])} blocks free",
-    "ps_span": lambda found: f"span at {int(found['run']['base']):#x}, blocks of "
-                             f"{int(found['block_bytes'])} bytes, used {int(found['used'])}",
     "ps_run": lambda found: f"run at {int(found['base']):#x}, {int(found['granules'])} granules, "
                             f"{named('kind', found['kind'])}",
-    "ps_heap": lambda found: f"heap {HEAP_STATES[named('heap', found['x_state'])]}",
 }  # fmt: skip
 
 

@@ -104,7 +104,7 @@ def test_the_figures_are_those_of_stats(spawn: Start, program: Any) -> None:
     for one in own["size_classes"]:
         name = str(one["block_bytes"])
         found = values.get(("poolshim_class_live_bytes", name))
-        assert found == (one["live_bytes"] if one["span_count"] else None)
+        assert found == (one["live_bytes"] if one["slab_count"] else None)
     parts = [value for (name, _), value in values.items() if name == "poolshim_memory_bytes"]
     assert len(parts) == 6 and abs(sum(parts) - own["memory"]["resident_bytes"]) < 1 << 20
 

@@ -27,7 +27,7 @@ pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 from poolshim_cli import files  # noqa: E402
 from poolshim_cli.tune import profile, recording  # noqa: E402
 from poolshim_cli.tune.command import SMALL_MAX_BYTES  # noqa: E402
-from poolshim_cli.tune.cost import Workload, grid_points, span_plan  # noqa: E402
+from poolshim_cli.tune.cost import Workload, grid_points, slab_plan  # noqa: E402
 
 POOLSHIM = ROOT / "scripts" / "poolshim"
 GOLDEN = Path(__file__).parent / "golden"
@@ -84,10 +84,10 @@ def synthetic(sizes: dict[int, int], **changes: Any) -> dict[str, Any]:
     return {
         "poolshim_recording": 1, "pid": 4711, "command": ["/usr/bin/app", "x"],
         "page_bytes": 4096, "size_classes": classes,
-        "span_bytes": [span_plan(size)[0] for size in classes], "small_max_bytes": 65536,
+        "slab_bytes": [slab_plan(size)[0] for size in classes], "small_max_bytes": 65536,
         "allocations": sum(sizes.values()), "peak_live_bytes": live, "limit_bytes": 65536,
         "usual_max_bytes": 8192,
-        "peaks": [{"live_bytes": live, "threads": [{"thread": 1, "sizes": pairs}]}],
+        "peaks": [{"live_bytes": live, "sizes": pairs}],
         "requests": pairs, "larger": {"count": 0, "bytes": 0}, **changes,
     }  # fmt: skip
 
@@ -260,7 +260,7 @@ def test_a_profile_is_measured_again(tune: Tune, objects: Path, tmp_path: Path) 
 
 @pytest.mark.preload
 def test_recorded_spans_are_as_the_cost_has_them(run_shim: RunShim, tmp_path: Path) -> None:
-    """span_plan is the library's: 5 tables of 63 sizes, from 16 bytes to 64 KiB."""
+    """slab_plan is the library's: 5 tables of 63 sizes, from 16 bytes to 64 KiB."""
     for step in range(5):
         table = sorted({16 + 16 * ((i * 66 + step * 13) % 4095) for i in range(62)} | {65536})
         settings = {"POOLSHIM_SIZE_CLASSES": profile.setting(table),
@@ -268,7 +268,7 @@ def test_recorded_spans_are_as_the_cost_has_them(run_shim: RunShim, tmp_path: Pa
         assert run_shim(["true"], env=settings).returncode == 0
         found = recording.load(tmp_path / f"{step}.json")
         assert found.size_classes == tuple(table)
-        assert found.span_bytes == tuple(span_plan(size)[0] for size in table)
+        assert found.slab_bytes == tuple(slab_plan(size)[0] for size in table)
 
 
 # ---- the output ----
@@ -357,7 +357,7 @@ def test_bad_input_is_one_line(tune: Tune, tmp_path: Path) -> None:
     write(tmp_path / "array.json", [1])
     write(tmp_path / "foreign.json", {"size_classes": []})
     write(tmp_path / "newer.json", {**good, "poolshim_recording": 2})
-    write(tmp_path / "negative.json", {**good, "peaks": [{"live_bytes": -1, "threads": []}]})
+    write(tmp_path / "negative.json", {**good, "peaks": [{"live_bytes": -1, "sizes": []}]})
     write(tmp_path / "lacking.json", {k: v for k, v in good.items() if k != "peaks"})
     write(tmp_path / "tables.json", {**good, "size_classes": [32, 16]})
     write(tmp_path / "other.json", {**good, "size_classes": [16, 32]})

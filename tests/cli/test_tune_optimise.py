@@ -18,7 +18,7 @@ from table import each_row
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli.tune import optimise as optimiser
-from poolshim_cli.tune.cost import Workload, grid_points, span_plan
+from poolshim_cli.tune.cost import Workload, grid_points, slab_plan
 from poolshim_cli.tune.optimise import (
     Backbone,
     candidates,
@@ -35,39 +35,31 @@ BUILT_IN = (8, *range(16, 129, 16), *(n << k for k in range(9) for n in (160, 19
 
 
 def recording(
-    threads: Sequence[dict[int, int]],
-    churn: int = 0,
-    peaks: Sequence[Sequence[dict[int, int]]] = (),
+    live: dict[int, int], churn: int = 0, peaks: Sequence[dict[int, int]] = ()
 ) -> Recording:
-    """One process: per thread the live blocks by size; churn more of each were freed."""
-    all_peaks = [threads, *peaks]
-    requests: dict[int, int] = {}
-    for sizes in threads:
-        for size, count in sizes.items():
-            requests[size] = requests.get(size, 0) + count + churn
+    """One process: the live blocks by size; churn more of each were freed."""
+    requests = {size: count + churn for size, count in live.items()}
     return Recording(
         pid=1, command=("x",), page_bytes=4096, size_classes=BUILT_IN,
-        span_bytes=tuple(span_plan(size)[0] for size in BUILT_IN), small_max_bytes=65536,
-        usual_max_bytes=65536, peak_live_bytes=sum(s * n for t in threads for s, n in t.items()),
+        slab_bytes=tuple(slab_plan(size)[0] for size in BUILT_IN), small_max_bytes=65536,
+        usual_max_bytes=65536, peak_live_bytes=sum(s * n for s, n in live.items()),
         peaks=tuple(
-            Peak(sum(s * n for t in peak for s, n in t.items()),
-                 tuple(tuple(t.items()) for t in peak))
-            for peak in all_peaks
+            Peak(sum(s * n for s, n in peak.items()), tuple(peak.items()))
+            for peak in (live, *peaks)
         ),
         requests=tuple(requests.items()),
     )  # fmt: skip
 
 
 def random_recording(generator: random.Random, points: Sequence[int]) -> Recording:
-    """A few threads with a few sizes each; now and then very many of one, or two peaks."""
+    """A few sizes; now and then very many of one, or two peaks."""
 
     def sizes() -> dict[int, int]:
         chosen = generator.sample(points, generator.randint(1, min(8, len(points))))
         return {size: generator.choice((1, 3, 50, 700, 30_000)) for size in chosen}
 
-    threads = [sizes() for _ in range(generator.randint(1, 4))]
-    peaks = [[sizes()] for _ in range(generator.choice((0, 0, 1)))]
-    return recording(threads, generator.choice((0, 0, 5, 100_000)), peaks)
+    peaks = [sizes() for _ in range(generator.choice((0, 0, 1)))]
+    return recording(sizes(), generator.choice((0, 0, 5, 100_000)), peaks)
 
 
 def is_legal(table: Sequence[int], backbone: Backbone) -> bool:
@@ -126,7 +118,7 @@ def dense_workload(generator: random.Random, top: int) -> Workload:
     """Every size is live."""
     points = grid_points(top)
     sizes = {size: generator.randint(1, 1 + int(4e7 / size**1.3)) for size in points[1:]}
-    return Workload([recording([sizes])], points)
+    return Workload([recording(sizes)], points)
 
 
 def waste_of_each_size(table: Sequence[int]) -> dict[int, int]:
@@ -186,18 +178,18 @@ def test_the_built_in_table_is_never_better() -> None:
         assert choose(solutions).cost <= solutions[len(built_in)].cost
 
 
-def test_many_threads_make_classes_dear() -> None:
-    """A hundred threads with some blocks each want fewer classes than one thread with all."""
+def test_many_processes_make_classes_dear() -> None:
+    """A hundred processes with some blocks each want fewer classes than one with all."""
     sizes = {size: 40 for size in range(144, 1025, 16)}
     points = grid_points(1024)
-    alone = Workload([recording([{s: 100 * n for s, n in sizes.items()}], churn=10**6)], points)
-    many = Workload([recording([sizes] * 100, churn=10**6)], points)
+    alone = Workload([recording({s: 100 * n for s, n in sizes.items()}, churn=10**6)], points)
+    many = Workload([recording(sizes, churn=10**6)] * 100, points)
     assert alone.live_bytes == many.live_bytes
     assert len(choose(optimise(many)).table) < len(choose(optimise(alone)).table)
 
 
 def test_one_size_gets_its_own_class_and_the_gain_is_known() -> None:
-    workload = Workload([recording([{1040: 1_000_000}])], grid_points(8192))
+    workload = Workload([recording({1040: 1_000_000})], grid_points(8192))
     table = choose(optimise(workload)).table
     built_in = [size for size in BUILT_IN if size <= 8192]
     assert 1040 in table
@@ -211,7 +203,7 @@ def test_one_size_gets_its_own_class_and_the_gain_is_known() -> None:
 
 def test_what_nobody_asked_for_stays_as_it_was() -> None:
     """Only classes near 1040 bytes change; cost is the same to less than a byte."""
-    workload = Workload([recording([{1040: 1_000_000}])], grid_points(8192))
+    workload = Workload([recording({1040: 1_000_000})], grid_points(8192))
     built_in = [size for size in BUILT_IN if size <= 8192]
     table = choose(optimise(workload, before=built_in)).table
     assert set(table) ^ set(built_in) == {1040}
@@ -229,7 +221,7 @@ def test_leaving_out_candidates_loses_nothing() -> None:
         sizes = generator.sample(full[1:], generator.randint(1, 4))
         given = random_recording(generator, sizes)
         for before in (built_in, odd, []):
-            live = [size for p in given.peaks for thread in p.threads for size, _ in thread]
+            live = [size for p in given.peaks for size, _ in p.sizes]
             few = candidates(live, before, 4096)
             assert few[-1] == 4096 and set(few) <= set(full)
             assert before is not built_in or len(few) < len(full) * 0.9
@@ -246,17 +238,17 @@ def test_least_class_count_is_what_the_optimiser_finds() -> None:
 
 
 def test_terms_of_a_class_by_hand() -> None:
-    """Two threads, 100 and 300 live blocks of 136 and 144 bytes in one class, 1000 requests."""
+    """100 and 300 live blocks of 136 and 144 bytes in one class, 1000 requests."""
     points, table = grid_points(256), (128, 144, 256)
-    account = Workload([recording([{136: 100}, {144: 300}], churn=300)], points).account(table)
+    account = Workload([recording({136: 100, 144: 300}, churn=300)], points).account(table)
     assert account.live == 136 * 100 + 144 * 300
     assert account.rounding == 8 * 100
     # 455 blocks fit; a class with hot runs leaves out the first.
-    assert span_plan(144) == (65536, 454)
+    assert slab_plan(144) == (65536, 454)
     assert account.tails == pytest.approx(400 * (65536 - 454 * 144) / 454)
-    assert account.part_filled == 65536, "half a span each: 600 freed blocks reach as far"
-    few = Workload([recording([{136: 100}, {144: 300}], churn=5)], points).account(table)
-    assert few.part_filled == 2 * 2048 + 10 * 144
+    assert account.part_filled == 32768, "half a slab: 600 freed blocks reach as far"
+    few = Workload([recording({136: 100, 144: 300}, churn=5)], points).account(table)
+    assert few.part_filled == 2048 + 10 * 144
 
 
 def test_rows_are_the_sums_of_the_terms() -> None:
@@ -268,7 +260,7 @@ def test_rows_are_the_sums_of_the_terms() -> None:
         sums = workload.owner_sums()
         sums.advance(upto)
         for below, cost in enumerate(problem.rows[upto], problem.lowest[upto]):
-            terms = workload.terms(below, upto, sums.threads_above(below))
+            terms = workload.terms(below, upto, sums.owners_above(below))
             assert cost == pytest.approx(sum(terms), abs=1e-6)
 
 
@@ -276,10 +268,10 @@ def test_peaks_of_one_process_share_its_weight() -> None:
     def rounding(*recordings: Recording) -> float:
         return Workload(recordings, grid_points(256)).account((128, 256)).rounding
 
-    once = recording([{160: 1000}])
-    assert rounding(once) == rounding(recording([{160: 1000}], peaks=[[{160: 1000}]])) == 96_000
+    once = recording({160: 1000})
+    assert rounding(once) == rounding(recording({160: 1000}, peaks=[{160: 1000}])) == 96_000
     assert rounding(once, once) == 192_000
-    low = recording([{160: 3000}], peaks=[[{192: 1000}]])  # 480 and 192 kB
+    low = recording({160: 3000}, peaks=[{192: 1000}])  # 480 and 192 kB
     assert rounding(low) == pytest.approx((480 * 3000 * 96 + 192 * 1000 * 64) / (480 + 192))
 
 

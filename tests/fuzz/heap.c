@@ -145,7 +145,7 @@ static void check_block(void) {
 
 static void pass_time(void) { fake_os_advance_ms((uint64_t)fuzz_byte(&input) * 16); }
 
-static void trim(void) { ps_heap_trim((size_t)fuzz_byte(&input) << 12); }
+static void trim(void) { ps_maintenance_trim((size_t)fuzz_byte(&input) << 12); }
 
 /* The system refuses one call, or kinds of calls until told otherwise. */
 static void refuse(void) {
@@ -187,7 +187,7 @@ static void live_in_fork(void) {
     for (size_t i = 0; i < SLOTS; i++) {
         make(&blocks[i], i * 24);
     }
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     end_all_blocks();
     forked_keep_coverage();
     fflush(NULL);
@@ -290,9 +290,9 @@ static void check_nothing_is_lost(void) {
     if (engine_config.guard_sample == 0) {
         check_live_blocks(0);
     }
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     struct ps_census census = engine_census();
-    FUZZ_CHECK(census_live_blocks(&census) == 0 && census.small_span_bytes == 0);
+    FUZZ_CHECK(census_live_blocks(&census) == 0 && census.small_slab_bytes == 0);
 }
 
 static void live(const uint8_t *bytes, size_t count) {

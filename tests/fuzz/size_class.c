@@ -93,8 +93,6 @@ static void check_plan(const struct ps_size_class *class) {
     FUZZ_CHECK(class->limit >= class->first + 2 && class->limit < 1 << 14);
     FUZZ_CHECK(used * 10 >= bytes * 7);
     FUZZ_CHECK(class->granules == SPAN_GRANULES_MAX || bytes % class->block_bytes * 16 <= bytes);
-    FUZZ_CHECK(class->notice_blocks >= 1 && class->notice_blocks <= class->limit - class->first);
-    FUZZ_CHECK(class->window_blocks >= 1);
     if (class->has_streaks) {
         FUZZ_CHECK(class->first >= 1);
         FUZZ_CHECK((size_t) class->limit * class->block_bytes < bytes);

@@ -6,7 +6,7 @@
  * faults to find: background.model.
  */
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/front_thread.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/signals.h"
 #include "pools/engine/page/medium.h"
@@ -18,7 +18,7 @@
 #define INCARNATIONS 2
 #define STEP_MS 400 /* two of them without work are silence */
 
-struct ps_thread_words ps_thread_of[PS_MODEL_THREADS];
+struct ps_front_words ps_front_thread_of[PS_MODEL_THREADS];
 
 static void *(*routine)(void *);
 static uint32_t x_not_created[INCARNATIONS]; /* 0: it is */

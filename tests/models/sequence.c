@@ -5,6 +5,7 @@
  * is that of poolshim_cli/live/samples.py: its loads are system calls, which are in order.
  * Sources and planted faults: sequence.model.
  */
+#include "pools/engine/base/atomic.h"
 #include "pools/engine/heap/draw.h"
 #include "pools/engine/profile/table.h"
 

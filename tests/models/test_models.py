@@ -41,7 +41,7 @@ LITMUS = {
 }
 # Executions differ by how far threads are at a barrier, also those that have nothing left to show.
 COUNTED_APART = {"two_readers_barrier"}
-SLOW = {"background", "notices", "take"}
+SLOW = {"background"}
 WRONG = {
     "race": "data race",
     "race_behind_flag": "data race",

@@ -8,6 +8,7 @@
 #include "pools/engine/record/trace.h"
 
 #include "pools/engine/harden/guard.h"
+#include "pools/engine/heap/front_thread.h"
 #include "pools/engine/record/record.h"
 
 #include <explore.h>
@@ -16,11 +17,10 @@
 #define FRAMES 2
 #define STACK 0x1000 /* the innermost call site */
 
-PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread);
+PS_THREAD_LOCAL_LINE(struct ps_front_words, ps_front_thread);
+size_t ps_size_class_max_bytes = PS_CLASS_BYTES_LIMIT;
 
 static uint64_t file[FILE_WORDS];
-static struct ps_heap heaps[EXPLORE_THREADS + 1];
-static struct ps_tally tallies[EXPLORE_THREADS + 1];
 static char blocks[EXPLORE_THREADS + 1][16];
 static char *x_freed; /* the allocator's: a block that the next allocation may take */
 static uintptr_t stacks[EXPLORE_THREADS + 1]; /* by thread: what it unwinds to */
@@ -32,14 +32,12 @@ static struct ps_trace_header *header(void) { return (struct ps_trace_header *)f
 
 bool ps_record_start(const struct ps_config *config) { return config != NULL; }
 
-void *ps_record_alloc(struct ps_heap *heap, size_t bytes) {
-    (void)heap;
+void *ps_record_alloc(size_t bytes) {
     explore_use(next_block, bytes);
     return next_block;
 }
 
-void ps_record_free(struct ps_span *span, void *block, uintptr_t owner_key) {
-    (void)span, (void)owner_key;
+void ps_record_free(void *block) {
     explore_use(block, sizeof blocks[0]);
     ps_store_release(&x_freed, (char *)block); /* pairs with make_freed */
 }
@@ -55,14 +53,13 @@ size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
 
 static void begin_thread(uintptr_t stack) {
     unsigned thread = explore_thread();
-    ps_thread.own = &heaps[thread];
-    heaps[thread].tally = &tallies[thread];
+    ps_front_thread.armed_bytes = 1;
     stacks[thread] = stack;
 }
 
 static void make(char *block) {
     next_block = block;
-    EXPLORE_ASSERT(ps_trace_alloc(ps_thread.own, sizeof blocks[0]) == block);
+    EXPLORE_ASSERT(ps_trace_alloc(sizeof blocks[0]) == block);
 }
 
 static void set_up(void) {
@@ -83,7 +80,7 @@ static void make_otherwise(void) {
 
 static void make_and_free(void) {
     make_alike();
-    ps_trace_free(NULL, blocks[explore_thread()], 0);
+    ps_trace_free(blocks[explore_thread()]);
 }
 
 /* An allocation that gets the other thread's block, if that is free already. */
@@ -91,7 +88,7 @@ static void make_freed(void) {
     begin_thread(STACK);
     char *block = ps_load_acquire(&x_freed); /* pairs with ps_record_free */
     make(block != NULL ? block : blocks[explore_thread()]);
-    ps_trace_free(NULL, next_block, 0);
+    ps_trace_free(next_block);
 }
 
 /* ---- afterwards ---- */
@@ -143,7 +140,7 @@ static void stacks_found(void) {
     for (uint64_t at = 0; at < 2; at++) {
         stacks[0] = stack_at(event_at(at))[1];
         make(blocks[0]);
-        ps_trace_free(NULL, blocks[0], 0);
+        ps_trace_free(blocks[0]);
     }
     EXPLORE_ASSERT(header()->x_stack_words == words);
 }

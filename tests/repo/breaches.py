@@ -85,11 +85,11 @@ PRODUCT: list[tuple[str, str, Text]] = [
     ("posix-name", "pools/engine/heap/a.c", "typedef struct x ps_x_t;\n"),
     *(("include", path, f'#include "{header}"\n') for path, header in [
         ("pools/engine/base/a.h", "pools/engine/os/os.h"),
-        ("pools/engine/page/a.c", "pools/engine/heap/heap.h"),
+        ("pools/engine/page/a.c", "pools/engine/heap/mode.h"),
         ("pools/engine/small/a.c", "shim/config.h"),
         ("pools/engine/heap/a.c", "pools/region/region.h"),
         ("pools/engine/heap/a.c", "pools/include/poolshim/region.h"),
-        ("pools/region/a.c", "pools/engine/heap/heap.h"),
+        ("pools/region/a.c", "pools/engine/heap/mode.h"),
         ("pools/region/a.c", "pools/stack/stack.h"),
         ("pools/region/a.c", "pools/pages/pages.h"),
         ("pools/common/a.c", "pools/pages/pages.h"),
@@ -231,8 +231,8 @@ GOOD: list[tuple[str, str, Text]] = [
         "conditional", "processor", "atomic", "silent-engine", "posix-name", "declaration")),
     *(("include", path, f"#include {header}\n#include <stdio.h>\n") for path, header in [
         ("pools/engine/heap/a.c", '"pools/engine/base/config.h"'),
-        ("pools/engine/heap/a.c", '"pools/engine/heap/heap.h"'),
-        ("shim/a.c", '"pools/engine/heap/heap.h"'),
+        ("pools/engine/heap/a.c", '"pools/engine/heap/mode.h"'),
+        ("shim/a.c", '"pools/engine/heap/mode.h"'),
         ("shim/a.c", '"pools/pages/pages.h"'),
         ("pools/pages/a.c", '"pools/common/poison.h"'),
         ("pools/region/a.c", '"pools/engine/page/purge.h"'),
@@ -248,9 +248,9 @@ GOOD: list[tuple[str, str, Text]] = [
         "`[a](missing.md)`", "```\n[a](missing.md)\n```", "[a](guides)", "[a](../README.md)")),
     ("path", "docs/a.md", "`bench/turns` `bench/`, `bench/turns.c`; `bench/*.c`"),
     *(("guide-names", "CONTRIBUTING.md", code(word)) for word in (
-        "pools/engine/page/purge.c", "fast_path.h", "scripts/dev/fuzz <name> --merge", "-O2 -g",
+        "pools/engine/page/purge.c", "front_path.h", "scripts/dev/fuzz <name> --merge", "-O2 -g",
         "ps_os_page_bytes()", "struct ps_settings", "tests/fuzz/<name>.c", "bench/*.toml",
-        "heap: drain remote frees before asking central", "size_bytes", "#if", "NULL")),
+        "heap: drain fronts before asking central", "size_bytes", "#if", "NULL")),
     *(("counterpart", MIGRATION, row(f"`{left}`", f"`{right}`"))
       for left, right in COUNTERPARTS.items()),
     *(("counterpart", MIGRATION, row(f"`{left}`", "nothing")) for left in (

@@ -94,7 +94,7 @@ def attributes(tmp_path: Path) -> None:
         ("tests/fuzz/corpus/arena.tar.xz", "diff", "unset"),
         ("docs/pictures/overview-real.svg", "linguist-generated", "set"),
         ("bench/results/real/README.md", "linguist-generated", "set"),
-        ("pools/engine/heap/slow_path.c", "eol", "lf"),
+        ("pools/engine/heap/front_path.c", "eol", "lf"),
     ]:
         assert (ROOT / path).exists()
         done = run_captured(["git", "-C", ROOT, "check-attr", attribute, path])

@@ -63,7 +63,6 @@ int main(void) {
     return 0;
 }
 """
-SPANS = "POOLSHIM_HARDEN 1"  # a mode with heaps and spans
 # Fronts have the freed blocks.
 THREADED = """
 #include <pthread.h>
@@ -166,7 +165,7 @@ def test_blocks_are_named(folder: Path) -> None:
         "others": r"live small block 0x\w+, 3072 bytes\nslab 0x\w+, \d+ KiB, 1 of \d+ blocks live$",
         "medium": r"live medium block 0x\w+, 20480 bytes$",
         "(char *)medium + 9000": r"live medium block 0x\w+, 20480 bytes, 9000 bytes inside$",
-        "medium_freed": r"free \(kept by a thread\) medium block 0x\w+, 40960 bytes$",
+        "medium_freed": r"free \(in a front\) medium block 0x\w+, 40960 bytes$",
         "large": r"live large block 0x\w+, 1048576 bytes, a run$",
         "(char *)large + 100000": r"live large .* 1048576 bytes, a run, 100000 bytes inside$",
         "mapping": r"live large block 0x\w+, 41943040 bytes, in a mapping of its own$",
@@ -187,11 +186,11 @@ def test_a_process_is_read_as_its_core_file(folder: Path) -> None:
 
 def test_heap_is_summed_up(folder: Path) -> None:
     (answer,) = ask(folder, "poolshim heap")
-    assert re.match(r"\d arenas, [\d.]+ MiB reserved; 1 heaps of threads, 1 made\n", answer)
+    assert re.match(r"\d arenas, [\d.]+ MiB reserved; \d fronts\n", answer)
     found = re.findall(r"^ +(\d+) +(\d+) +([\d,]+) +([\d,]+)$", answer, re.MULTILINE)
     rows = {int(row[0]): [int(word.replace(",", "")) for word in row[1:]] for row in found}
-    spans, span_bytes, live = rows[512]
-    assert span_bytes == spans * 65536 and live == 900
+    slabs, slab_bytes, live = rows[512]
+    assert slab_bytes == slabs * 65536 and live == 900
     assert rows[3072][2] == 1
     assert re.search(r"1\.0 MiB large blocks", answer)
 
@@ -220,29 +219,13 @@ def test_bad_input_costs_one_line(folder: Path, tmp_path: Path) -> None:
 
 
 def test_structures_are_printed_in_a_line(folder: Path) -> None:
-    (span,) = ask(folder, "print ps_span_none", core="sampled")
-    assert re.fullmatch(r"\$1 = span at 0x0, blocks of 0 bytes, used 0", span)
     (slab,) = ask(folder, "print *(struct ps_slab *)ps_page_map.zero_leaf", core="sampled")
     assert re.fullmatch(r"\$1 = slab at 0x0, class 0, 0 blocks free", slab)
-    (heap,) = ask(folder, "print *(struct ps_heap *)ps_registry_x_heaps", core="sampled")
-    assert heap == "$1 = heap of a thread"
     (run,) = ask(folder, "print ps_page_map.zero_leaf[0].run", core="sampled")
     assert run == "$1 = run at 0x0, 0 granules, none"
 
 
-def test_the_owner_of_a_span_is_named(folder: Path, shim: Path) -> None:
-    """In a mode with spans."""
-    text = gdb("-ex", f"set environment LD_PRELOAD {shim}", "-ex", f"source {SCRIPT}",
-               "-ex", f"set environment {SPANS}", "-ex", "break stop", "-ex", "run",
-               "-ex", "poolshim block small", "-ex", "poolshim block freed",
-               "-ex", "poolshim block many[150]", "-ex", "kill", folder / "program")  # fmt: skip
-    span = r"span 0x\w+, 64 KiB, \d+ of \d+ blocks live, of thread 1 \(LWP \d+\), heap 0x\w+\n"
-    assert re.search(r"\nlive small block 0x\w+, 112 bytes\n" + span
-                     + r"free small block 0x\w+, 112 bytes\n" + span
-                     + r"free small block 0x\w+, 512 bytes\n" + span, text)  # fmt: skip
-
-
-@pytest.mark.parametrize("settings", ["POOLSHIM_STATS 0", SPANS])
+@pytest.mark.parametrize("settings", ["POOLSHIM_STATS 0", "POOLSHIM_HARDEN 1", "POOLSHIM_HARDEN 2"])
 def test_blocks_that_threads_have_freed_are_free(
     folder: Path, shim: Path, settings: str
 ) -> None:

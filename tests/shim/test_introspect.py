@@ -253,7 +253,7 @@ print(json.dumps(answers))
     assert run_script(run_shim, script) == [
         [0, ""], [-1, "ENOENT"], [-1, "EISDIR"], [-1, "ENAMETOOLONG"]
     ]  # fmt: skip
-    assert json.loads((tmp_path / "a.json").read_text())["format"] == 1
+    assert json.loads((tmp_path / "a.json").read_text())["format"] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 

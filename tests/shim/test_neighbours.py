@@ -60,7 +60,7 @@ def test_another_allocator_before_or_after(
     assert result.returncode == 0, result.stderr
     assert "poolshim:" not in result.stderr
     classes = json.loads(report.read_text())["size_classes"]
-    serves = any(entry["span_count"] > 0 for entry in classes)
+    serves = any(entry["slab_count"] > 0 for entry in classes)
     assert serves or place == "before"
 
 

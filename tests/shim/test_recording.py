@@ -39,19 +39,16 @@ def program(build_dir: Path) -> Path:
 def read(path: Path) -> dict[str, Any]:
     """A recording, after checks of all that is true of any."""
     value: dict[str, Any] = json.loads(path.read_text())
-    assert value["poolshim_recording"] == 1
-    assert len(value["size_classes"]) == len(value["span_bytes"])
+    assert value["poolshim_recording"] == 2
+    assert len(value["size_classes"]) == len(value["slab_bytes"])
     assert value["limit_bytes"] == value["small_max_bytes"] == value["size_classes"][-1]
     assert value["peaks"] and value["peak_live_bytes"] == value["peaks"][0]["live_bytes"]
     heights = [peak["live_bytes"] for peak in value["peaks"]]
     assert heights == sorted(heights, reverse=True) and len(heights) <= 8
     for peak in value["peaks"]:
-        threads = [thread["thread"] for thread in peak["threads"]]
-        assert len(threads) == len(set(threads)) and all(n == -1 or n > 0 for n in threads)
-        for thread in peak["threads"]:
-            sizes = [size for size, count in thread["sizes"] if count > 0]
-            assert sizes == sorted(set(sizes)) and len(sizes) == len(thread["sizes"])
-            assert all(size == 8 or size % 16 == 0 for size in sizes)
+        sizes = [size for size, count in peak["sizes"] if count > 0]
+        assert sizes == sorted(set(sizes)) and len(sizes) == len(peak["sizes"])
+        assert all(size == 8 or size % 16 == 0 for size in sizes)
         small = sum(size * count for size, count in totals(peak).items())
         assert small + peak["larger"]["bytes"] == peak["live_bytes"]
     made = sum(count for _, count in value["requests"]) + value["larger"]["count"]
@@ -60,11 +57,8 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def totals(peak: dict[str, Any]) -> Counter[int]:
-    """Blocks of each size, of all threads."""
-    sums: Counter[int] = Counter()
-    for thread in peak["threads"]:
-        sums.update(dict(thread["sizes"]))
-    return sums
+    """Blocks of each size."""
+    return Counter(dict(peak["sizes"]))
 
 
 def rounded(size: int) -> int:

@@ -52,7 +52,7 @@ def test_prints_at_exit(run_shim: RunShim, command: list[str], text: str | None)
     assert (result.returncode, result.stdout) == (plain.returncode, plain.stdout)
     assert len(tables_of(result.stderr, Path(command[0]).name)) == 1
     for title in ("memory", "small blocks", "page runs", "large blocks", "guarded blocks", "limit",
-                  "page cache", "purges", "remote frees", "heaps", "size classes"):  # fmt: skip
+                  "page cache", "purges", "size classes"):  # fmt: skip
         assert f"\n{title}\n" in result.stderr
 
 
@@ -97,8 +97,8 @@ def read_json(run_shim: RunShim, path: Path, command: list[str], **env: str) -> 
 
 def check_adds_up(report: dict[str, Any]) -> None:
     memory, small, classes = report["memory"], report["small_blocks"], report["size_classes"]
-    assert report["format"] == 1
-    for key in ("live_count", "live_bytes", "span_count", "span_bytes", "waste_bytes"):
+    assert report["format"] == 2
+    for key in ("live_count", "live_bytes", "slab_count", "slab_bytes", "waste_bytes"):
         assert small[key] == sum(entry[key] for entry in classes)
     assert memory["live_bytes"] == (
         small["live_bytes"]
@@ -112,7 +112,7 @@ def check_adds_up(report: dict[str, Any]) -> None:
     assert sizes == sorted(set(sizes))
     for entry in classes:
         assert entry["live_bytes"] == entry["live_count"] * entry["block_bytes"]
-        assert entry["waste_bytes"] == entry["span_bytes"] - entry["live_bytes"]
+        assert entry["waste_bytes"] == entry["slab_bytes"] - entry["live_bytes"]
 
 
 @pytest.mark.parametrize("command", [["ls", "/"], ["sort", "/etc/passwd"], [*PYTHON, "pass"]])
@@ -164,8 +164,8 @@ def test_figures_are_those_of_the_program(run_shim: RunShim, tmp_path: Path) -> 
     check_adds_up(report)
     used = next(entry for entry in report["size_classes"] if entry["block_bytes"] == 208)
     assert 100000 <= used["live_count"] < 110000
-    assert used["span_count"] >= 100000 * 208 // (1 << 20)
-    assert used["waste_bytes"] < used["span_bytes"] / 10
+    assert used["slab_count"] >= 100000 * 208 // (1 << 20)
+    assert used["waste_bytes"] < used["slab_bytes"] / 10
     runs = report["page_runs"]["live_count"] - base["page_runs"]["live_count"]
     assert 50 <= runs < 60
     assert report["large_blocks"]["live_count"] == 3
@@ -199,21 +199,6 @@ def test_guarded_samples_are_live(run_shim: RunShim, tmp_path: Path) -> None:
     assert 400 * 3000 <= more["live_bytes"] < 400 * 3000 + (64 << 10)
     assert more["held_bytes"] >= 400 * 4096
     assert report["memory"]["live_bytes"] - base["memory"]["live_bytes"] >= 400 * 3000
-
-
-def test_remote_frees_are_counted(run_shim: RunShim, build_dir: Path, tmp_path: Path) -> None:
-    """The contended benchmark frees every list in another thread. Blocks have owners in other modes
-    than the plain one."""
-    program = build_dir / "bench" / "list100m"
-    if not program.exists():
-        pytest.skip("the benchmarks are not built")
-    path = tmp_path / "report.json"
-    command = [program, "--mode", "contended", "--count", "300000"]
-    env = {"POOLSHIM_STATS": str(path), "POOLSHIM_HARDEN": "1"}
-    assert run_shim(command, env=env).returncode == 0
-    remote = json.loads(path.read_text())["remote_frees"]
-    assert remote["block_count"] > 100000
-    assert 0 < remote["batch_count"] < remote["block_count"]
 
 
 def test_percent_p_is_the_process_id(run_shim: RunShim, tmp_path: Path) -> None:

@@ -213,14 +213,14 @@ FRESH_TEST(steps_release_all_that_threads_without_calls_keep) {
     CHECK_CMP(engine_census().cache_dirty_bytes, >, 0);
     for (uint64_t passed = 0; passed < SILENCE_MS || more_ms != 0; passed += STEP_MS) {
         fake_os_advance_ms(STEP_MS);
-        more_ms = ps_heap_maintain(ps_os_now_ms());
+        more_ms = ps_maintenance_step(ps_os_now_ms());
         REQUIRE(passed < 100 * SILENCE_MS);
     }
     struct ps_census census = engine_census();
     CHECK_EQ(census.cache_dirty_bytes, 0);
     CHECK_EQ(census.map_cached_bytes, 0);
     for (uint32_t i = 0; i < census.class_count; i++) {
-        CHECK_CMP(census.classes[i].spans, <=, 1); /* of a window */
+        CHECK_CMP(census.classes[i].slabs, <=, 1); /* of a window */
     }
     WHEN("both go on");
     worker_do(&sleeper, rise_and_fall, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory for calls before relocation: zeroed, aligned, never reused, known by its address. */
-#include "pools/engine/heap/detached.h"
+#include "pools/engine/heap/bootstrap.h"
 
 #include "tests/unit/fresh.h"
 

@@ -15,15 +15,14 @@ static const struct ps_census_class *class_of(const struct ps_census *census, si
     return &census->classes[ps_size_class_of(bytes)];
 }
 
-FRESH_TEST(a_census_makes_no_heap_and_finds_nothing_at_first) {
+FRESH_TEST(a_census_finds_nothing_at_first) {
     ps_engine_start();
     struct ps_census census = engine_census();
     CHECK_EQ(census_live_blocks(&census), 0);
-    CHECK_EQ(census.heap_total_count, 1); /* of the thread that started the engine */
     CHECK_EQ(census.class_count, ps_size_class_count);
     for (uint32_t i = 0; i < census.class_count; i++) {
         CHECK_EQ(census.classes[i].block_bytes, ps_size_classes[i].block_bytes);
-        CHECK_EQ(census.classes[i].spans, 0);
+        CHECK_EQ(census.classes[i].slabs, 0);
     }
 }
 
@@ -49,7 +48,7 @@ FRESH_TEST(prepared_blocks_are_those_that_the_window_has_ready) {
         void *block = ps_heap_alloc(bytes);
         struct ps_census census = engine_census();
         uint64_t prepared = class_of(&census, bytes)->prepared_blocks;
-        uint64_t spans = class_of(&census, bytes)->spans;
+        uint64_t spans = class_of(&census, bytes)->slabs;
         CHECK_EQ(spans, 1);
         for (uint64_t i = prepared; i > 0; i--) {
             REQUIRE(ps_heap_alloc(bytes) != NULL);
@@ -99,7 +98,7 @@ FRESH_TEST(mapped_bytes_are_those_allocated_and_not_returned) {
     census = engine_census();
     CHECK_EQ(census.mapped_bytes, 3 * MIB + census.metadata_bytes);
     CHECK_EQ(census.cache_dirty_bytes, 3 * MIB);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     census = engine_census();
     CHECK_EQ(census.mapped_bytes, census.metadata_bytes);
     block = ps_heap_alloc(8 * MIB);
@@ -113,12 +112,12 @@ FRESH_TEST(mapped_bytes_are_those_allocated_and_not_returned) {
 FRESH_TEST(returned_memory_is_counted) {
     ps_heap_free(ps_heap_alloc(3 * MIB));
     CHECK_EQ(engine_census().purged_bytes, 0);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     struct ps_census census = engine_census();
     CHECK_EQ(census.purged_bytes, 3 * MIB);
     CHECK_EQ(census.purge_count, 1);
     ps_heap_free(ps_heap_alloc(9 * MIB));
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     census = engine_census();
     CHECK_EQ(census.purged_bytes, 12 * MIB);
     CHECK_EQ(census.purge_count, 2);
@@ -131,33 +130,11 @@ static void allocate_some(void *unused) {
     }
 }
 
-FRESH_TEST(heaps_are_counted_by_state) {
-    struct worker workers[5];
-    ps_engine_start();
-    for (size_t i = 0; i < 5; i++) {
-        worker_start(&workers[i]);
-        CHECK_EQ(engine_census().heap_live_count, 1 + i);
-        worker_do(&workers[i], acquire_heap, NULL);
-        worker_do(&workers[i], allocate_some, NULL);
-        struct ps_census census = engine_census();
-        CHECK_EQ(census.heap_live_count, 2 + i);
-        CHECK_EQ(census.heap_total_count, 2 + i);
-        live_end_all(blocks, BLOCKS);
-    }
-    for (size_t i = 0; i < 5; i++) {
-        worker_stop(&workers[i]);
-        struct ps_census census = engine_census();
-        CHECK_EQ(census.heap_live_count, 5 - i);
-        CHECK_EQ(census.heap_total_count, 6);
-    }
-}
-
 static void check_counts_from_outside(void *unused) {
     (void)unused;
     struct ps_census census = engine_census();
     check_census(&census);
     CHECK_EQ(census_live_blocks(&census), BLOCKS);
-    CHECK_EQ(census.heap_live_count, 1);
 }
 
 FRESH_TEST(another_thread_sees_the_same) {
@@ -181,7 +158,7 @@ FRESH_TEST(a_census_without_locks_is_the_same_while_nothing_changes) {
     check_peek();
     live_end_all(blocks, BLOCKS / 2);
     check_peek();
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     check_peek();
     live_end_all(blocks, BLOCKS);
     check_peek();

@@ -29,7 +29,7 @@ static int serve(void (*step)(void)) {
 
 static void call(void) { ps_heap_free(ps_heap_alloc(600 * KIB)); }
 
-static void maintain(void) { (void)ps_heap_maintain(ps_os_now_ms()); }
+static void maintain(void) { (void)ps_maintenance_step(ps_os_now_ms()); }
 
 FRESH_TEST(a_trim_is_served_by_the_calls_of_the_program) {
     rise_and_fall();

@@ -8,10 +8,10 @@
 #define PS_TESTS_UNIT_ENGINE_H
 
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/block.h"
+#include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/slow_path.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/record/census.h"
@@ -34,28 +34,17 @@ __attribute__((constructor)) static void engine_lower_mmap_min(void) {
 
 void ps_configure(struct ps_config *config) { *config = engine_config; }
 
-/* In a test of what long spans do: size classes as far as there can be, as few programs have. */
+/* In a test of what long slabs do: size classes as far as there can be, as few programs have. */
 #define ENGINE_LONG_CLASSES                                                                        \
     __attribute__((constructor)) static void engine_long_classes(void) {                           \
         engine_config.small_max_bytes = PS_CLASS_BYTES_LIMIT;                                      \
     }
-
-/* In a test of heaps and spans, which serve small blocks in other modes than the plain one. */
-#define ENGINE_HEAPS                                                                               \
-    __attribute__((constructor)) static void engine_heaps(void) { engine_config.heaps = true; }
 
 /* In a test of caches: switches the bound of surplus.h off, as a background thread does. */
 #define ENGINE_NO_SURPLUS                                                                          \
     __attribute__((constructor)) static void engine_no_surplus(void) {                             \
         ps_control_page.x_background = PS_BACKGROUND_ASLEEP;                                       \
     }
-
-/* Gives the calling thread a heap. A job of a worker, too. */
-static inline void acquire_heap(void *unused) {
-    (void)unused;
-    (void)ps_heap_acquire();
-    ps_thread_leave();
-}
 
 /* ---- random numbers for any thread; unit_random is for one ---- */
 
@@ -205,14 +194,14 @@ __attribute__((unused)) static uint64_t census_live_blocks(const struct ps_censu
 __attribute__((unused)) static void check_census(const struct ps_census *census) {
     CHECK_EQ(census->arena_bytes, census->cache_dirty_bytes + census->cache_clean_bytes +
                                       census->run_live_bytes + census->run_cached_bytes +
-                                      census->small_span_bytes);
+                                      census->small_slab_bytes);
     CHECK_EQ(census->arena_bytes + census->map_live_bytes + census->map_cached_bytes +
                  census->metadata_bytes,
              fake_os_mapped_bytes());
     for (uint32_t i = 0; i < census->class_count; i++) {
         const struct ps_census_class *class = &census->classes[i];
         CHECK_CMP((class->live_blocks + class->prepared_blocks) * class->block_bytes, <=,
-                  class->span_bytes);
+                  class->slab_bytes);
     }
 }
 

@@ -52,7 +52,7 @@ static void free_every(size_t from, size_t step) {
 static void free_odd_ones(void *unused) {
     (void)unused;
     free_every(1, 2);
-    ps_heap_flush();
+    ps_maintenance_flush();
 }
 
 static void free_rest(void) {
@@ -85,7 +85,7 @@ FRESH_TEST(granules_of_a_region_serve_as_spans) {
     check_census(&census);
     WHEN("they return");
     free_rest();
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     THEN("the region has its granules again");
     census = engine_census();
     check_census(&census);

@@ -8,7 +8,6 @@
  * moment can then not be repaired, since a section of the calling thread's own is under way, but it
  * must not harm. FORK_STEP_EVERY=1 forks at each instruction; the default leaves most out.
  */
-#include "pools/engine/heap/remote.h"
 #include "tests/unit/engine.h"
 #include "tests/unit/trap_flag.h"
 #include "tests/unit/worker.h"
@@ -16,8 +15,6 @@
 #include <semaphore.h>
 #include <sys/wait.h>
 #include <ucontext.h>
-
-ENGINE_HEAPS
 
 #define BLOCKS 2000
 #define BYTES 200
@@ -131,7 +128,7 @@ static void *free_the_rest(void *unused) {
             live_end(&blocks[0][i]);
         }
     }
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     return NULL;
 }
 
@@ -151,18 +148,18 @@ static PS_NORETURN void use_everything(void) {
     for (size_t i = 0; i < 2; i++) {
         pthread_join(others[i], NULL);
     }
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     (void)engine_census();
     _exit(unit_failures == 0 ? 0 : 1);
 }
 
-/* ---- a thread gets its heap ---- */
+/* ---- a thread begins ---- */
 
 static void *first_block;
 
 static void allocate_first(void) { first_block = ps_heap_alloc(100); }
 
-static void *get_a_heap(void *unused) {
+static void *begin_stepped(void *unused) {
     (void)unused;
     run_stepped(ROLE_FORKS, 7, allocate_first);
     if (is_child) {
@@ -172,58 +169,59 @@ static void *get_a_heap(void *unused) {
     return NULL;
 }
 
-static void get_a_heap_in_a_thread(void) {
+static void begin_in_a_thread(void) {
     pthread_t thread;
     uint64_t before = forks;
-    REQUIRE(pthread_create(&thread, NULL, get_a_heap, NULL) == 0);
+    REQUIRE(pthread_create(&thread, NULL, begin_stepped, NULL) == 0);
     pthread_join(thread, NULL);
     CHECK_CMP(forks - before, >=, 20);
 }
 
-FRESH_TEST(a_thread_is_interrupted_while_it_makes_its_heap) {
+FRESH_TEST(a_thread_is_interrupted_while_it_begins) {
     begin();
-    get_a_heap_in_a_thread();
+    begin_in_a_thread();
 }
 
-FRESH_TEST(a_thread_is_interrupted_while_it_adopts_the_heap_of_an_ended_one) {
+FRESH_TEST(a_thread_is_interrupted_while_it_begins_after_another_has_ended) {
     begin();
     ps_heap_free(ps_heap_alloc(100));
-    get_a_heap_in_a_thread(); /* and ends */
-    get_a_heap_in_a_thread();
+    begin_in_a_thread(); /* and ends */
+    begin_in_a_thread();
 }
 
-/* ---- another thread steals ---- */
+/* ---- another thread releases memory ---- */
 
 static void fill(void *unused) {
     (void)unused;
     live_start_all(blocks[1], BLOCKS, BYTES);
 }
 
-static void *steal(void *unused) {
+static void release_all(void) { (void)ps_maintenance_trim(0); }
+
+static void *release(void *unused) {
     (void)unused;
-    run_stepped(ROLE_STOPS, 307, ps_steal_all);
+    run_stepped(ROLE_STOPS, 1009, release_all);
     is_child = true; /* over; there is no fork any more */
     sem_post(&stopped);
     return NULL;
 }
 
-/* Under a lock that the thief never acquires. */
+/* Under a lock that the other thread rarely has. */
 static void use_a_region(void) { ps_heap_free(ps_heap_alloc(300 * KIB)); }
 
-FRESH_TEST(a_thread_is_interrupted_while_another_steals) {
+FRESH_TEST(a_thread_is_interrupted_while_another_releases_memory) {
     struct worker owner;
-    pthread_t thief;
+    pthread_t other;
     begin();
     worker_start(&owner);
     worker_do(&owner, fill, NULL); /* and makes no call any more */
     for (size_t i = 0; i < BLOCKS; i++) {
-        if (i < BLOCKS / 2 || i % 2 == 0) { /* whole spans, and spans that are sent again */
+        if (i < BLOCKS / 2 || i % 2 == 0) { /* whole slabs, and parts of others */
             live_end(&blocks[1][i]);
         }
     }
-    (void)engine_census();                 /* returns gathered blocks */
     void *kept = ps_heap_alloc(300 * KIB); /* its region serves the next ones */
-    REQUIRE(pthread_create(&thief, NULL, steal, NULL) == 0);
+    REQUIRE(pthread_create(&other, NULL, release, NULL) == 0);
     for (wait_for(&stopped); !is_child; wait_for(&stopped)) {
         run_stepped(ROLE_FORKS, 61, use_a_region);
         if (is_child) {
@@ -231,7 +229,7 @@ FRESH_TEST(a_thread_is_interrupted_while_another_steals) {
         }
         sem_post(&answered);
     }
-    pthread_join(thief, NULL);
+    pthread_join(other, NULL);
     ps_heap_free(kept);
     worker_stop(&owner);
     CHECK_CMP(forks, >=, 10);

@@ -42,7 +42,7 @@ __attribute__((unused)) static void use_everything(void) {
     }
     check_page_cache();
     live_end_all(blocks, BLOCKS);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     check_page_cache();
     struct ps_census census;
     ps_census_take(&census);
@@ -59,6 +59,6 @@ __attribute__((unused)) static void make_dirty_of(size_t bytes) {
     }
 }
 
-__attribute__((unused)) static void trim(void) { ps_heap_trim(0); }
+__attribute__((unused)) static void trim(void) { ps_maintenance_trim(0); }
 
 #endif

@@ -11,13 +11,11 @@
 #include "tests/unit/fork_step_check.h"
 #include "tests/unit/worker.h"
 
-#include "pools/engine/heap/orphan_purge.h"
+#include "pools/engine/front/store.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/page_cache.h"
-
-ENGINE_HEAPS
 
 static void page_runs(void) {
     void *a = ps_heap_alloc(600000);
@@ -46,7 +44,7 @@ static void leave_short_runs(void) {
     }
     ps_heap_free(rows[1]);
     ps_heap_free(rows[3]);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     ps_heap_free(rows[2]);
 }
 
@@ -58,7 +56,7 @@ FRESH_TEST(a_dirty_run_is_lengthened) {
     fork_at_each_step(leave_short_runs, lengthened_run, use_everything, 13);
 }
 
-static void whole_spans(void) {
+static void whole_slabs(void) {
     for (size_t i = 0; i < BLOCKS; i++) {
         before[i].address = NULL;
     }
@@ -71,10 +69,10 @@ static void whole_spans(void) {
     }
 }
 
-FRESH_TEST(a_thread_takes_its_first_spans_and_gives_them_back) {
+FRESH_TEST(a_thread_takes_its_first_slabs_and_returns_them) {
     busy_granules_max = 4;
     ps_engine_start();
-    fork_at_each_step(NULL, whole_spans, use_everything, 43);
+    fork_at_each_step(NULL, whole_slabs, use_everything, 43);
 }
 
 static void allocate_before(void *unused) {
@@ -87,13 +85,13 @@ static void allocate_before(void *unused) {
 
 static struct worker worker;
 
-static void leave_orphans(void) {
+static void leave_blocks(void) {
     worker_start(&worker);
     worker_do(&worker, allocate_before, NULL);
     worker_stop(&worker);
 }
 
-static void adopt_orphans(void) {
+static void use_left_slabs(void) {
     void *blocks[6];
     for (size_t i = 0; i < 6; i++) {
         blocks[i] = ps_heap_alloc(i % 3 == 0 ? 40 : i % 3 == 1 ? 3000 : 20000);
@@ -101,166 +99,115 @@ static void adopt_orphans(void) {
     for (size_t i = 0; i < 6; i++) {
         ps_heap_free(blocks[i]);
     }
-    ps_heap_give_up();
+    ps_front_thread_ended();
 }
 
-FRESH_TEST(a_thread_adopts_orphans_and_leaves_them_again) {
+FRESH_TEST(a_thread_uses_slabs_of_an_ended_one) {
     busy_granules_max = 16;
     ps_engine_start();
-    fork_at_each_step(leave_orphans, adopt_orphans, use_everything, 61);
+    fork_at_each_step(leave_blocks, use_left_slabs, use_everything, 61);
 }
 
-/* ---- lists of several orphans ---- */
+/* ---- lists of several slabs ---- */
 
-#define ORPHANS 6
-#define ORPHAN_BYTES 3000
-#define ORPHAN_BLOCKS 21 /* in a span of that class */
+#define SLABS 6
+#define SLAB_BYTES 3000
+#define SLAB_BLOCKS 21 /* in a slab of that class */
 
 static void leave_one_in_each(void *unused) {
     (void)unused;
-    static void *blocks[ORPHANS * ORPHAN_BLOCKS];
-    for (size_t i = 0; i < ORPHANS * ORPHAN_BLOCKS; i++) {
-        blocks[i] = ps_heap_alloc(ORPHAN_BYTES);
+    static void *blocks[SLABS * SLAB_BLOCKS];
+    for (size_t i = 0; i < SLABS * SLAB_BLOCKS; i++) {
+        blocks[i] = ps_heap_alloc(SLAB_BYTES);
     }
-    for (size_t i = 0; i < ORPHANS * ORPHAN_BLOCKS; i++) {
-        if (i % ORPHAN_BLOCKS == 0) {
-            live_start(&before[i / ORPHAN_BLOCKS], blocks[i], ORPHAN_BYTES, i);
+    for (size_t i = 0; i < SLABS * SLAB_BLOCKS; i++) {
+        if (i % SLAB_BLOCKS == 0) {
+            live_start(&before[i / SLAB_BLOCKS], blocks[i], SLAB_BYTES, i);
         } else {
             ps_heap_free(blocks[i]);
         }
     }
 }
 
-static void leave_list_of_orphans(void) {
+static void leave_list_of_slabs(void) {
     worker_start(&worker);
     worker_do(&worker, leave_one_in_each, NULL);
     worker_stop(&worker);
-    CHECK_CMP(engine_census().orphan_span_count, >=, ORPHANS - 1);
 }
 
-/* All orphans are adopted, and no block is had twice. */
-static void use_list_of_orphans(void) {
-    static struct live_block blocks[ORPHANS * ORPHAN_BLOCKS];
+/* All slabs serve, and no block is had twice. */
+static void use_list_of_slabs(void) {
+    static struct live_block blocks[SLABS * SLAB_BLOCKS];
     check_page_cache();
-    for (size_t i = 0; i < ORPHANS * ORPHAN_BLOCKS; i++) {
-        live_start(&blocks[i], ps_heap_alloc(ORPHAN_BYTES), ORPHAN_BYTES, i + 1);
+    for (size_t i = 0; i < SLABS * SLAB_BLOCKS; i++) {
+        live_start(&blocks[i], ps_heap_alloc(SLAB_BYTES), SLAB_BYTES, i + 1);
     }
-    CHECK_EQ(engine_census().orphan_span_count, 0);
     live_end_all(before, BLOCKS);
-    live_end_all(blocks, ORPHANS * ORPHAN_BLOCKS);
+    live_end_all(blocks, SLABS * SLAB_BLOCKS);
     use_everything();
 }
 
-static void adopt_three_and_leave_them(void) {
-    void *blocks[3 * ORPHAN_BLOCKS];
-    for (size_t i = 0; i < 3 * ORPHAN_BLOCKS; i++) {
-        blocks[i] = ps_heap_alloc(ORPHAN_BYTES);
+static void use_three_and_leave_them(void) {
+    void *blocks[3 * SLAB_BLOCKS];
+    for (size_t i = 0; i < 3 * SLAB_BLOCKS; i++) {
+        blocks[i] = ps_heap_alloc(SLAB_BYTES);
     }
-    for (size_t i = 0; i < 3 * ORPHAN_BLOCKS; i++) {
+    for (size_t i = 0; i < 3 * SLAB_BLOCKS; i++) {
         ps_heap_free(blocks[i]);
     }
-    void *last = before[ORPHANS - 1].address;
-    before[ORPHANS - 1].address = NULL;
+    void *last = before[SLABS - 1].address;
+    before[SLABS - 1].address = NULL;
     __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the child frees the rest */
-    ps_heap_free(last);                      /* of an orphan that was not adopted: it drains */
-    ps_heap_give_up();
+    ps_heap_free(last);                      /* of a slab that was not used: it drains */
+    ps_front_thread_ended();
 }
 
-FRESH_TEST(lists_of_orphans_stay_whole) {
+FRESH_TEST(lists_of_slabs_stay_whole) {
     busy_granules_max = 16;
     ps_engine_start();
-    fork_at_each_step(leave_list_of_orphans, adopt_three_and_leave_them, use_list_of_orphans, 61);
+    fork_at_each_step(leave_list_of_slabs, use_three_and_leave_them, use_list_of_slabs, 61);
 }
 
-/* At most the span that was being purged has no list, and still has its blocks. */
-static void use_purged_orphans(void) {
-    static struct live_block blocks[ORPHANS * ORPHAN_BLOCKS];
+/* At most the blocks of the slab that was being purged are lost. */
+static void use_purged_slabs(void) {
+    static struct live_block blocks[SLABS * SLAB_BLOCKS];
     check_page_cache();
-    for (size_t i = 0; i < ORPHANS * ORPHAN_BLOCKS; i++) {
-        live_start(&blocks[i], ps_heap_alloc(ORPHAN_BYTES), ORPHAN_BYTES, i + 1);
+    for (size_t i = 0; i < SLABS * SLAB_BLOCKS; i++) {
+        live_start(&blocks[i], ps_heap_alloc(SLAB_BYTES), SLAB_BYTES, i + 1);
     }
     live_end_all(before, BLOCKS);
-    live_end_all(blocks, ORPHANS * ORPHAN_BLOCKS);
+    live_end_all(blocks, SLABS * SLAB_BLOCKS);
     use_everything();
-    CHECK_CMP(engine_census().orphan_span_count, <=, 1);
 }
 
-static void purge_orphans(void) { (void)ps_orphan_purge_all(); }
+static void purge_slabs(void) { (void)ps_store_purge_all(); }
 
-FRESH_TEST(orphans_are_purged) {
+FRESH_TEST(slabs_are_purged) {
     busy_granules_max = 16;
     ps_engine_start();
-    fork_at_each_step(leave_list_of_orphans, purge_orphans, use_purged_orphans, 61);
+    fork_at_each_step(leave_list_of_slabs, purge_slabs, use_purged_slabs, 61);
 }
 
-/* ---- parked heaps ---- */
-
-static void allocate_and_free_one(void *own_heap) {
-    ps_heap_free(ps_heap_alloc(100));
-    *(struct ps_heap **)own_heap = ps_thread.own;
-}
-
-/* Threads that run at the same time have a heap each. */
-static void use_parked_heaps(void) {
-    static struct worker workers[4];
-    struct ps_heap *heaps[4];
-    for (size_t i = 0; i < 4; i++) {
-        worker_start(&workers[i]);
-        worker_do(&workers[i], allocate_and_free_one, &heaps[i]);
-        for (size_t j = 0; j < i; j++) {
-            CHECK(heaps[i] != heaps[j]);
-        }
-        CHECK(heaps[i] != ps_thread.own);
-    }
-    for (size_t i = 0; i < 4; i++) {
-        worker_stop(&workers[i]);
-    }
-    use_everything();
-}
-
-static void park_three_heaps(void) {
-    static struct worker workers[3];
-    struct ps_heap *heap;
-    for (size_t i = 0; i < 3; i++) {
-        worker_start(&workers[i]);
-        worker_do(&workers[i], allocate_and_free_one, &heap);
-    }
-    for (size_t i = 0; i < 3; i++) {
-        worker_stop(&workers[i]);
-    }
-}
-
-static void take_a_heap_and_end(void) {
-    ps_heap_free(ps_heap_alloc(100));
-    ps_heap_give_up();
-}
-
-FRESH_TEST(heaps_of_ended_threads_are_taken_and_parked) {
-    busy_granules_max = 4;
-    ps_engine_start();
-    fork_at_each_step(park_three_heaps, take_a_heap_and_end, use_parked_heaps, 17);
-}
-
-static void free_orphans(void) {
+static void free_left(void) {
     for (size_t i = 0; i < BLOCKS; i++) {
         void *block = before[i].address;
         before[i].address = NULL;
         __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the child frees the rest */
         ps_heap_free(block);
     }
-    ps_heap_give_up();
+    ps_front_thread_ended();
 }
 
 FRESH_TEST(a_thread_frees_blocks_of_others) {
     busy_granules_max = 16;
     ps_engine_start();
-    fork_at_each_step(leave_orphans, free_orphans, use_everything, 97);
+    fork_at_each_step(leave_blocks, free_left, use_everything, 97);
 }
 
 static void end_and_go_on(void) {
     void *block = ps_heap_alloc(500);
-    ps_heap_give_up();
-    void *late = ps_heap_alloc(600); /* of the heap that ended threads share */
+    ps_front_thread_ended();
+    void *late = ps_heap_alloc(600); /* from the store */
     ps_heap_free(block);
     ps_heap_free(late);
 }
@@ -271,40 +218,6 @@ FRESH_TEST(a_thread_ends_and_allocates_still) {
     fork_at_each_step(NULL, end_and_go_on, use_everything, 61);
 }
 
-static const struct ps_heap *here;
-static bool is_taken;
-
-/* Blocks of the thread that forks; frees those of one span in order. */
-static void allocate_here(void) {
-    allocate_before(NULL);
-    static void *run[64];
-    for (size_t i = 0; i < 64; i++) {
-        run[i] = ps_heap_alloc(200);
-    }
-    for (size_t i = 0; i < 64; i++) {
-        ps_heap_free(run[i]);
-    }
-    here = ps_thread.own;
-}
-
-static void take_heap_of_forking_thread(void) {
-    ps_heap_free(ps_heap_alloc(100));
-    for (int i = 0; i < 2; i++) { /* asks, takes */
-        fake_os_advance_ms(200);
-        ps_thread_enter();
-        ps_take_tick(ps_os_now_ms());
-        ps_thread_leave();
-    }
-    is_taken = here->x_state == PS_HEAP_PARKED;
-}
-
-FRESH_TEST(a_thread_without_its_heap_forks) {
-    busy_granules_max = 16;
-    ps_engine_start();
-    fork_at_each_step(allocate_here, take_heap_of_forking_thread, use_everything, 23);
-    CHECK(is_taken);
-}
-
 static void mappings(void) {
     void *a = ps_heap_alloc(5 * MIB);
     void *b = ps_heap_alloc(6 * MIB);
@@ -312,7 +225,7 @@ static void mappings(void) {
     ps_heap_free(b);
     a = ps_heap_alloc(5 * MIB);
     ps_heap_free(a);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
 }
 
 FRESH_TEST(mappings_come_and_go) {

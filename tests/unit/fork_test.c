@@ -58,7 +58,7 @@ static void use_everything(void) {
         }
     }
     free_all_rows();
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
 }
 
 FRESH_TEST(the_child_frees_and_allocates_blocks_of_all_threads) {
@@ -100,15 +100,15 @@ static void allocate_full(void *unused) {
 }
 
 static void reuse_dead_spans(void) {
-    uint64_t span_bytes = engine_census().small_span_bytes;
+    uint64_t slab_bytes = engine_census().small_slab_bytes;
     live_end_all(full, FULL_BLOCKS);
     struct ps_census census = engine_census();
-    CHECK_CMP(census.small_span_bytes, <, span_bytes / 4); /* salvaged and drained */
+    CHECK_CMP(census.small_slab_bytes, <, slab_bytes / 4); /* salvaged and drained */
     check_census(&census);
     for (int round = 0; round < 3; round++) {
         allocate_full(NULL);
         census = engine_census();
-        CHECK_CMP(census.small_span_bytes, <=, span_bytes + 2 * PS_GRANULE_BYTES);
+        CHECK_CMP(census.small_slab_bytes, <=, slab_bytes + 2 * PS_GRANULE_BYTES);
         live_end_all(full, FULL_BLOCKS);
     }
 }
@@ -151,7 +151,7 @@ static void allocate_and_free(void) {
         free_row(blocks[0]);
         free_row(blocks[WORKERS]);
     }
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     (void)engine_census();
 }
 

@@ -17,7 +17,7 @@ static void *blocks[BLOCKS];
 static inline struct ps_front *own(void) { return ps_front_thread.own; }
 
 static inline bool push(void *block) {
-    ps_link_store(block, ps_link_mark(block));
+    ps_mark_set(block);
     for (int i = 0; i < TRIES; i++) {
         if (ps_front_push(own(), class_index, block)) {
             return true;

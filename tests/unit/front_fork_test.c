@@ -83,7 +83,7 @@ static uint64_t *taken[TAKEN_MOST];
 /* More of the class than its slabs have. Each is marked as had. */
 static size_t take_all(uint32_t class_index, const struct ps_census_class *class) {
     size_t count = 0;
-    size_t wanted = class->spans * ps_class_capacity(class_index) + 1;
+    size_t wanted = class->slabs * ps_class_capacity(class_index) + 1;
     REQUIRE(wanted <= TAKEN_MOST);
     for (; count < wanted; count++) {
         taken[count] = ps_heap_alloc(class->block_bytes);
@@ -114,7 +114,7 @@ static void check_in_child(void) {
             free_slot(&slots[number - 1][i], number);
         }
     }
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     census = engine_census();
     CHECK_CMP(census_live_blocks(&census), <=, LOST_MOST);
     for (uint32_t i = 0; i < census.class_count; i++) {
@@ -144,10 +144,10 @@ static void check_forks(enum way way) {
     for (size_t i = 0; i <= THREADS; i++) {
         pthread_join(threads[i], NULL);
     }
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     struct ps_census census = engine_census();
     CHECK_EQ(census_live_blocks(&census), 0);
-    CHECK_EQ(census.small_span_bytes, 0);
+    CHECK_EQ(census.small_slab_bytes, 0);
 }
 
 static void check_forks_locked(void) { check_forks(WAY_LOCKED); }

@@ -57,7 +57,7 @@ FRESH_TEST(a_second_free_is_found_whatever_was_freed_since) {
         }
         check_calls_with_free(blocks[21], sizes[s]);
         WHEN("all are in the store");
-        ps_heap_flush();
+        ps_maintenance_flush();
         for (size_t i = 1; i < COUNT; i += 38) {
             CHECK_ABORTS(ps_heap_free(blocks[i]), "double free of");
         }
@@ -110,7 +110,7 @@ FRESH_TEST(a_write_after_the_free_is_found_when_the_block_is_taken) {
         memset(blocks[1], 0x77, 8);
         CHECK_ABORTS((void)ps_heap_alloc(sizes[s]), "write after free to 0x");
         CHECK_ABORTS((void)ps_block_zalloc(sizes[s]), "write after free to 0x");
-        ps_link_store(blocks[1], ps_link_mark(blocks[1]));
+        ps_mark_set(blocks[1]);
     }
 }
 
@@ -134,7 +134,7 @@ FRESH_TEST(the_word_of_a_free_block_tells_no_address) {
             uintptr_t word = *(uintptr_t *)blocks[i];
             CHECK((word ^ (uintptr_t)blocks[i]) >> 40 != 0);
         }
-        ps_heap_flush();
+        ps_maintenance_flush();
     }
 }
 
@@ -149,7 +149,7 @@ FRESH_TEST(blocks_of_memory_that_had_marks_can_be_freed) {
             for (size_t i = 0; i < COUNT; i++) {
                 ps_heap_free(blocks[i * 7 % COUNT]);
             }
-            ps_heap_flush();
+            ps_maintenance_flush();
             ps_store_drop_drained(true); /* the memory is another slab's next */
         }
     }
@@ -217,8 +217,8 @@ FRESH_TEST(a_streak_beyond_the_slab_ends_there) {
         ps_heap_free(many[i]);
     }
     check_live_blocks(0);
-    ps_heap_trim(0);
-    CHECK_EQ(engine_census().small_span_bytes, 0);
+    ps_maintenance_trim(0);
+    CHECK_EQ(engine_census().small_slab_bytes, 0);
 }
 
 UNIT_MAIN

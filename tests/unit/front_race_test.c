@@ -94,10 +94,10 @@ static void check_threads(enum way way) {
     }
     CHECK_CMP(ps_front_takes(class_index) - takes, >, (uint64_t)THREADS * ROUNDS / 10);
     CHECK_CMP(ps_load_relaxed(&x_signals), >, 0);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     struct ps_census census = engine_census();
     CHECK_EQ(census_live_blocks(&census), 0);
-    CHECK_EQ(census.small_span_bytes, 0);
+    CHECK_EQ(census.small_slab_bytes, 0);
     CHECK_EQ(census.malloc_count, census.free_count);
 }
 
@@ -147,7 +147,7 @@ static void stand_still(size_t pushed, bool is_push, uint64_t spins) {
     void **top = &front->x_entries[ps_front_table.places[class_index].first + pushed];
     void *had = is_push ? NULL : top[-1];
     if (is_push) {
-        ps_link_store(blocks[pushed], ps_link_mark(blocks[pushed]));
+        ps_mark_set(blocks[pushed]);
         top[0] = blocks[pushed];
     }
     REQUIRE(pthread_create(&thread, NULL, return_all, NULL) == 0);
@@ -217,10 +217,10 @@ static void check_beginnings(enum way way) {
         }
         pthread_join(thread, NULL);
     }
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     struct ps_census census = engine_census();
     CHECK_EQ(census_live_blocks(&census), 0);
-    CHECK_EQ(census.small_span_bytes, 0);
+    CHECK_EQ(census.small_slab_bytes, 0);
 }
 
 static void check_beginnings_locked(void) { check_beginnings(WAY_LOCKED); }

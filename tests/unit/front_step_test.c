@@ -77,13 +77,13 @@ static void use_all_blocks(void) {
     use_class(LONG_BYTES, 200);
     use_class(LONGEST_BYTES, 40);
     live_end_all(live, MOST);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     check_page_cache();
     struct ps_census census = engine_census();
     CHECK_CMP(census_live_blocks(&census), <=, lost_blocks_max);
     for (uint32_t i = 0; i < census.class_count; i++) {
         CHECK_EQ(ps_front_blocks(i), 0);
-        CHECK(census.classes[i].spans == 0 || census.classes[i].live_blocks != 0);
+        CHECK(census.classes[i].slabs == 0 || census.classes[i].live_blocks != 0);
     }
 }
 
@@ -94,7 +94,7 @@ static void refill_and_return(void) {
     free_mixed(0, 30);
     allocate(0, 10, LONG_BYTES);
     free_mixed(0, 10);
-    ps_heap_flush();
+    ps_maintenance_flush();
 }
 
 FRESH_TEST(a_thread_takes_blocks_and_returns_them) {
@@ -106,7 +106,7 @@ FRESH_TEST(a_thread_takes_blocks_and_returns_them) {
 static void refill_long_slabs(void) {
     allocate(0, 8, LONGEST_BYTES);
     free_mixed(0, 8);
-    ps_heap_flush();
+    ps_maintenance_flush();
     ps_store_drop_drained(true);
 }
 
@@ -121,7 +121,7 @@ static void free_a_streak(void) {
     free_in_order(0, 390);
     ps_front_close_streak();
     free_one(390);
-    ps_heap_flush();
+    ps_maintenance_flush();
 }
 
 FRESH_TEST(a_streak_grows_and_returns) {
@@ -163,7 +163,7 @@ static void leave_holes(void) {
             free_one(i);
         }
     }
-    ps_heap_flush();
+    ps_maintenance_flush();
 }
 
 static void purge_holes(void) { CHECK_CMP(ps_store_purge_all(), >, 0); }
@@ -178,7 +178,7 @@ FRESH_TEST(holes_are_purged) {
 static void use_purged_pages(void) {
     allocate(1, 100, SHORT_BYTES);
     free_mixed(1, 100);
-    ps_heap_flush();
+    ps_maintenance_flush();
 }
 
 static void purge_in_advance(void) {

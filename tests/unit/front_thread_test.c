@@ -11,9 +11,9 @@
 
 static void check_nothing_left(void) {
     check_live_blocks(0);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     struct ps_census census = engine_census();
-    CHECK_EQ(census.small_span_bytes, 0);
+    CHECK_EQ(census.small_slab_bytes, 0);
     for (uint32_t i = 0; i < census.class_count; i++) {
         CHECK_EQ(ps_front_blocks(i) + ps_windows_blocks(i), 0);
     }
@@ -63,7 +63,7 @@ FRESH_TEST(short_threads_that_leave_blocks_share_their_slabs) {
         worker_do_and_end(allocate_one_more, &kept[i]);
     }
     check_live_blocks(THREADS);
-    CHECK_EQ(engine_census().small_span_bytes, PS_GRANULE_BYTES);
+    CHECK_EQ(engine_census().small_slab_bytes, PS_GRANULE_BYTES);
     live_end_all(kept, THREADS);
     check_nothing_left();
 }
@@ -82,7 +82,7 @@ FRESH_TEST(a_slab_that_serves_many_threads_still_grants_all_blocks) {
         ps_front_return_shared(true, true);
         ps_front_scan(true);
         live_start_all(all, capacity, bytes);
-        CHECK_EQ(engine_census().classes[ps_size_class_of(bytes)].spans, 1);
+        CHECK_EQ(engine_census().classes[ps_size_class_of(bytes)].slabs, 1);
         live_end_all(all, capacity);
     }
     check_nothing_left();
@@ -112,7 +112,7 @@ static void use_late(void *unused) {
         live_start(&early[i], ps_heap_alloc(200 << (8 * i)), 200 << (8 * i), i); /* to 13 MB */
     }
     ps_front_thread_ended();
-    ps_heap_give_up();
+    ps_front_thread_ended();
     for (int round = 0; round < 3; round++) {
         leave_blocks(&any_size);
         CHECK(live_resize(&left[7], 5000, 8));
@@ -129,7 +129,7 @@ static void use_late(void *unused) {
     }
     live_end_all(early, 3);
     ps_front_thread_ended(); /* a second end changes nothing */
-    ps_heap_give_up();
+    ps_front_thread_ended();
 }
 
 FRESH_TEST(calls_after_the_end_of_a_thread_work_and_leak_nothing) {
@@ -140,8 +140,8 @@ FRESH_TEST(calls_after_the_end_of_a_thread_work_and_leak_nothing) {
         free_left(NULL);
         check_live_blocks(3 * round);
     }
-    ps_heap_trim(0);
-    CHECK_CMP(engine_census().small_span_bytes, <=, PS_GRANULE_BYTES);
+    ps_maintenance_trim(0);
+    CHECK_CMP(engine_census().small_slab_bytes, <=, PS_GRANULE_BYTES);
 }
 
 /* ---- at once ---- */

@@ -20,7 +20,7 @@ enum way { WAY_OWN, WAY_LOCKED, WAY_SEQUENCES };
 static inline bool start_in_way(enum way way) {
     ps_engine_start();
     ps_heap_free(ps_heap_alloc(1));
-    ps_heap_flush();
+    ps_maintenance_flush();
     REQUIRE(ps_front_thread.own == ps_front_table.x_own);
     if (way == WAY_LOCKED) {
         ps_front_table.has_sequences = false;

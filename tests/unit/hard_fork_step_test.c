@@ -7,8 +7,8 @@
  * child must take no block for damaged that the other thread was inside of, and the child must be
  * able to allocate and free.
  */
+#include "pools/engine/front/slab_room.h"
 #include "pools/engine/harden/hard.h"
-#include "pools/engine/heap/refill.h"
 #include "tests/unit/engine.h"
 #include "tests/unit/fork_step.h"
 #include "tests/unit/worker.h"
@@ -68,7 +68,7 @@ static void use_memory_again(void) {
 static void check_at(uint32_t level, uint64_t every) {
     engine_config.harden = level;
     ps_engine_start();
-    ps_refill_sparse_spans = 0; /* their memory is fresh */
+    ps_slab_sparse_slabs = 0; /* their memory is fresh */
     fork_at_each_step(leave_used_memory, use_memory_again, use_and_sweep, every);
 }
 

@@ -4,8 +4,8 @@
  * The look at the end of the process: it says nothing of a program without mistakes, wherever its
  * blocks are then, and names a write that no call would come across.
  */
+#include "pools/engine/front/slab_room.h"
 #include "pools/engine/harden/hard.h"
-#include "pools/engine/heap/refill.h"
 #include "tests/unit/engine.h"
 
 #include <pthread.h>
@@ -52,7 +52,7 @@ FRESH_TEST(a_sweep_at_level_2_finds_nothing_where_nothing_is) {
     start(2);
     leave_blocks_everywhere();
     ps_hard_sweep();
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     leave_blocks_everywhere();
     ps_hard_sweep();
 }
@@ -140,7 +140,7 @@ static void *leave_used_memory(void *unused) {
 FRESH_TEST(blocks_beside_frequent_samples_are_zeroed_at_level_2) {
     engine_config.guard_sample = 2;
     start(2);
-    ps_refill_sparse_spans = 0; /* their memory is fresh */
+    ps_slab_sparse_slabs = 0; /* their memory is fresh */
     pthread_t thread;
     REQUIRE(pthread_create(&thread, NULL, leave_used_memory, NULL) == 0);
     pthread_join(thread, NULL);

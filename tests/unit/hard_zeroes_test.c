@@ -1,13 +1,11 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Level 1: a freed block is zero after its link, at once or when its free streak ends, whichever
- * thread frees it; and a run never takes a free block for a live one.
+ * Level 1: a freed block is zero after its mark, at once, whichever thread frees it and in
+ * whichever order.
  */
 #include "tests/unit/announced.h"
 #include "tests/unit/engine.h"
-
-#include "pools/engine/heap/free_list.h"
 
 #include <pthread.h>
 
@@ -23,7 +21,7 @@ static void fill(size_t count, size_t bytes) {
     }
 }
 
-static bool is_zero_behind_link(const unsigned char *block, size_t bytes) {
+static bool is_zero_after_mark(const unsigned char *block, size_t bytes) {
     for (size_t i = sizeof(void *); i < bytes; i++) {
         if (block[i] != 0) {
             return false;
@@ -43,7 +41,7 @@ FRESH_TEST(a_freed_block_of_any_class_is_zero) {
         size_t bytes = ps_size_classes[i].block_bytes;
         fill(3, bytes);
         ps_heap_free(blocks[1]);
-        CHECK(is_zero_behind_link(blocks[1], bytes));
+        CHECK(is_zero_after_mark(blocks[1], bytes));
         CHECK_EQ(blocks[0][bytes - 1], 0x5a);
         CHECK_EQ(blocks[2][0], 0x5a);
     }
@@ -69,23 +67,16 @@ FRESH_TEST(a_run_that_shrinks_is_zero_behind_what_it_keeps) {
     CHECK(engine_is_zero(blocks[0] + MIB, MIB));
 }
 
-FRESH_TEST(a_streak_is_zero_when_it_has_ended) {
+FRESH_TEST(blocks_freed_in_sequence_are_zero_at_once) {
     start();
     const size_t sizes[] = {8, 16, 24, 112, 256};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         fill(BLOCKS, sizes[i]);
         for (size_t j = 0; j + 10 < BLOCKS; j++) {
             ps_heap_free(blocks[j]);
+            CHECK(is_zero_after_mark(blocks[j], sizes[i]));
         }
-        if (sizes[i] < 256) { /* there a span ends in between, and with it the run */
-            CHECK(ps_thread.streak_step != 0);
-        }
-        ps_thread_enter();
-        ps_streak_close(ps_thread.own);
-        ps_thread_leave();
-        for (size_t j = 0; j + 10 < BLOCKS; j++) {
-            CHECK(is_zero_behind_link(blocks[j], sizes[i]));
-        }
+        CHECK_EQ(ps_front_thread.streak_step, 0);
         CHECK_EQ(blocks[BLOCKS - 10][0], 0x5a);
     }
 }
@@ -94,7 +85,6 @@ static void *free_all(void *unused) {
     for (size_t i = 0; i < BLOCKS; i++) {
         ps_heap_free(blocks[i]);
     }
-    ps_streak_close(ps_thread.own);
     return unused;
 }
 
@@ -104,52 +94,19 @@ FRESH_TEST(blocks_of_another_thread_are_zeroed_alike) {
     pthread_t thread = announced_create(free_all, NULL);
     pthread_join(thread, NULL);
     for (size_t i = 0; i < BLOCKS; i++) {
-        CHECK(is_zero_behind_link(blocks[i], 64));
+        CHECK(is_zero_after_mark(blocks[i], 64));
     }
 }
 
-/* Frees blocks in sequence until a run is open; returns how many. */
-static size_t open_streak(void) {
-    size_t freed = 0;
-    while (ps_thread.streak_step == 0 && freed < BLOCKS) {
-        ps_heap_free(blocks[freed++]);
-    }
-    return freed;
-}
-
-FRESH_TEST(a_second_free_within_a_streak_is_named) {
+FRESH_TEST(a_second_free_is_named_at_once_wherever_the_block_is) {
     start();
     fill(BLOCKS, 64);
-    size_t freed = open_streak();
-    REQUIRE(freed < BLOCKS - 20);
-    for (int i = 0; i < 10; i++) {
-        ps_heap_free(blocks[freed++]);
-    }
-    CHECK_ABORTS(ps_heap_free(blocks[freed - 5]), "poolshim: double free of 0x");
-    CHECK_ABORTS(ps_heap_free(blocks[0]), "poolshim: double free of");
-}
-
-FRESH_TEST(no_streak_opens_towards_a_block_that_is_free) {
-    start();
-    fill(BLOCKS, 64);
-    ps_heap_free(blocks[300]);
-    for (size_t i = 0; i < 300; i++) {
+    for (size_t i = 0; i < BLOCKS; i++) {
         ps_heap_free(blocks[i]);
     }
-    CHECK(ps_thread.streak_step == 0 || ps_span_at(blocks[300]) != ps_thread.own->streak_span);
-    CHECK_ABORTS(ps_heap_free(blocks[300]), "poolshim: double free of");
-}
-
-FRESH_TEST(a_streak_ends_when_a_block_before_it_is_freed) {
-    start();
-    fill(BLOCKS, 64);
-    size_t freed = open_streak();
-    REQUIRE(freed < 400);
-    ps_heap_free(blocks[400]);
-    for (size_t i = freed; i < 400; i++) {
-        ps_heap_free(blocks[i]);
+    for (size_t i = 0; i < BLOCKS; i += 7) { /* in the front, or in the store */
+        CHECK_ABORTS(ps_heap_free(blocks[i]), "poolshim: double free of 0x");
     }
-    CHECK_ABORTS(ps_heap_free(blocks[400]), "poolshim: double free of");
 }
 
 UNIT_MAIN

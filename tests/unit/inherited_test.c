@@ -77,10 +77,10 @@ static void free_and_allocate(void) {
             ps_heap_free(blocks[s][i]);
         }
     }
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     struct ps_census census = engine_census();
     CHECK_EQ(census_live_blocks(&census), 0);
-    CHECK_EQ(census.small_span_bytes, 0);
+    CHECK_EQ(census.small_slab_bytes, 0);
 }
 
 FRESH_TEST(a_child_frees_what_it_has_inherited_without_a_write) {

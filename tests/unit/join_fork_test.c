@@ -19,7 +19,7 @@ static void take_and_return(void) { ps_page_cache_give(ps_page_cache_take(3 * GR
 static void use_runs(void) {
     CHECK_CMP(check_page_cache_sums().busy_granules, <=, 5 * GRANULES);
     ps_page_cache_give(ps_page_cache_take(3 * GRANULES, 1));
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     CHECK_EQ(check_page_cache_sums().dirty_granules, 0);
 }
 

@@ -243,7 +243,7 @@ FRESH_TEST(a_mapping_that_cannot_be_unmapped_becomes_part_of_the_page_cache) {
     CHECK(again.address != NULL);
     check_live_blocks(1);
     live_end(&again);
-    CHECK(ps_heap_trim(0));
+    CHECK(ps_maintenance_trim(0));
     CHECK_EQ(engine_census().cache_dirty_bytes, 0);
 }
 
@@ -275,7 +275,7 @@ static void check_zeroed_reuse(size_t bytes) {
         memset(dirty, 0xa5, ps_block_usable(dirty));
         ps_heap_free(dirty);
         if (round % 2 == 1) {
-            ps_heap_trim(0);
+            ps_maintenance_trim(0);
         }
         unsigned char *zeroed = ps_block_zalloc(bytes);
         REQUIRE(zeroed != NULL);
@@ -321,7 +321,7 @@ FRESH_TEST(large_blocks_are_whole_pages_of_the_system_whatever_their_size) {
         CHECK_EQ(fake_os_calls(FAKE_OS_PURGE), purges + 1);
         CHECK_EQ(zeroed[3 * MIB], 0);
         ps_heap_free(zeroed);
-        ps_heap_trim(0);
+        ps_maintenance_trim(0);
     }
     CHECK_EQ(fake_os_breaches(), 0);
 }

@@ -247,12 +247,12 @@ FRESH_TEST(near_the_limit_empty_slabs_are_not_kept) {
     set_limit(LIMIT_BYTES, 0);
     look_at(100 * MIB);
     use_small_blocks();
-    CHECK_CMP(engine_census().small_span_bytes, >, 2 * PS_GRANULE_BYTES);
+    CHECK_CMP(engine_census().small_slab_bytes, >, 2 * PS_GRANULE_BYTES);
     look_at(NEAR_BYTES);
     use_small_blocks();
     fake_os_advance_ms(PS_RETENTION_SCAN_MS);
     work(10);
-    CHECK_CMP(engine_census().small_span_bytes, <=, 2 * PS_GRANULE_BYTES); /* of windows */
+    CHECK_CMP(engine_census().small_slab_bytes, <=, 2 * PS_GRANULE_BYTES); /* of windows */
 }
 
 FRESH_TEST(beyond_the_limit_no_call_fails_and_nothing_is_lost) {

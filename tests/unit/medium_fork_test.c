@@ -53,7 +53,7 @@ static void waiting_blocks(void) {
     blocks[1] = ps_heap_alloc(9000 + 3 * 4096);
     ps_heap_free(blocks[1]);
     ps_heap_free(blocks[0]);
-    ps_heap_give_up();
+    ps_front_thread_ended();
 }
 
 FRESH_TEST(medium_blocks_wait_and_leave) {
@@ -75,7 +75,7 @@ static void free_last_of(size_t count, size_t bytes) {
     is_prelude = false;
     ps_heap_free(blocks[count - 1]);
     is_prelude = true;
-    ps_heap_give_up();
+    ps_front_thread_ended();
     is_prelude = false;
 }
 

@@ -35,7 +35,7 @@ FRESH_TEST(a_block_is_as_long_as_was_asked_for_to_the_page) {
         CHECK(is_medium(live.address));
         CHECK_EQ(ps_block_usable(live.address), ps_round_up(bytes, PS_MEDIUM_PAGE_BYTES));
         live_end(&live);
-        ps_heap_flush();
+        ps_maintenance_flush();
     }
     check_live_blocks(0);
 }
@@ -85,13 +85,13 @@ FRESH_TEST(no_more_than_the_limits_waits) {
     for (size_t s = 0; s < SIZES; s++) {
         size_t length = ps_round_up(sizes[s], PS_MEDIUM_PAGE_BYTES);
         fill(BLOCKS, sizes[s]);
-        ps_heap_flush();
+        ps_maintenance_flush();
         for (size_t i = 0; i < BLOCKS; i++) {
             live_end(&blocks[i]);
             CHECK_CMP(waiting_bytes(), <=, ps_min(PS_FRONT_LENGTH_BYTES, 16 * length));
         }
     }
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     CHECK_EQ(waiting_bytes(), 0);
     check_live_blocks(0);
 }
@@ -106,7 +106,7 @@ FRESH_TEST(blocks_of_all_lengths_have_one_limit) {
     }
     CHECK_CMP(waiting_bytes(), >, PS_FRONT_MEDIUM_BYTES / 2);
     CHECK_CMP(waiting_bytes(), <=, PS_FRONT_MEDIUM_BYTES);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     CHECK_EQ(waiting_bytes(), 0);
 }
 
@@ -156,7 +156,7 @@ FRESH_TEST(a_thread_that_frees_what_it_made_takes_no_lock) {
         make_and_free(&wanted[s]);
         worker_do(&holder, release_the_lock, NULL);
         worker_stop(&holder);
-        ps_heap_flush();
+        ps_maintenance_flush();
     }
     check_live_blocks(0);
 }
@@ -242,7 +242,7 @@ static void use_pages_of(size_t page_bytes) {
         live_end_all(blocks, 40);
         fake_os_advance_ms(100);
     }
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     CHECK_EQ(fake_os_breaches(), 0);
     check_live_blocks(0);
 }
@@ -261,7 +261,7 @@ FRESH_TEST(calloc_finds_zeroes_in_fresh_pages_and_makes_them_in_used_ones) {
             memset(block, 0xff, sizes[s]);
             ps_heap_free(block);
             if (i == 1) {
-                ps_heap_trim(0);
+                ps_maintenance_trim(0);
             }
         }
     }
@@ -334,7 +334,7 @@ static void use_in_child(void) {
     CHECK_EQ(waiting_bytes(), 0); /* what waited in the thread that is not here went back */
     check_live_blocks(2);
     ps_heap_free(in_child);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     check_live_blocks(1);
 }
 

@@ -13,8 +13,10 @@ static void check_mode(enum ps_mode_index index) {
     CHECK(memcmp(&ps_mode.entry, &ps_mode_entries[index], sizeof ps_mode.entry) == 0);
     CHECK(memcmp(&ps_mode.hook, &ps_mode_hooks[index], sizeof ps_mode.hook) == 0);
     bool is_plain = index == PS_MODE_PLAIN || index == PS_MODE_SAMPLED;
-    CHECK_EQ(ps_thread_fast() != NULL, is_plain || index == PS_MODE_ZEROED);
-    CHECK_EQ(ps_thread.key == ps_heap_key(ps_thread.own), is_plain);
+    CHECK_EQ(ps_front_thread.fast_limit, 0); /* the thread has not begun */
+    ps_heap_free(ps_heap_alloc(10));
+    CHECK_EQ(ps_front_thread.fast_limit != 0, is_plain || index == PS_MODE_ZEROED);
+    CHECK_EQ(ps_slab_has_tags, is_plain);
 }
 
 FRESH_TEST(the_plain_mode_is_the_default) { check_mode(PS_MODE_PLAIN); }
@@ -78,8 +80,7 @@ FRESH_TEST(every_row_is_complete) {
                                &functions[j] == (void *const *)&hook->sample ||
                                &functions[j] == (void *const *)&hook->sample_large ||
                                &functions[j] == (void *const *)&hook->end_sample ||
-                               &functions[j] == (void *const *)&hook->count_pops ||
-                               &functions[j] == (void *const *)&hook->may_open_streak;
+                               &functions[j] == (void *const *)&hook->fork_blocks;
             CHECK(functions[j] != NULL || may_be_null);
         }
     }

@@ -59,14 +59,14 @@ static void use_heap(void *unused) {
             }
         }
         fake_os_advance_ms(400);
-        ps_heap_trim(64 * KIB);
+        ps_maintenance_trim(64 * KIB);
     }
 }
 
 static void free_all(void *unused) {
     (void)unused;
     live_end_all(blocks, BLOCKS);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
 }
 
 /* All that was allocated is returned, and counted. */
@@ -74,7 +74,7 @@ static void check_nothing_lost(void) {
     struct ps_census census = engine_census();
     check_census(&census);
     CHECK_EQ(census_live_blocks(&census), 0);
-    CHECK_EQ(census.small_span_bytes, 0);
+    CHECK_EQ(census.small_slab_bytes, 0);
     CHECK_EQ(census.cache_dirty_bytes, 0);
     CHECK_EQ(fake_os_breaches(), 0);
 }
@@ -190,7 +190,7 @@ FRESH_TEST(memory_can_be_used_to_the_last_block) {
     static struct live_block small[3000];
     GIVEN("an arena of 2 MiB and no more");
     ps_heap_free(ps_heap_alloc(1));
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     fake_os_refuse(0);
     size_t count = 0;
     size_t arena_bytes = engine_census().arena_bytes;
@@ -217,7 +217,7 @@ FRESH_TEST(memory_can_be_used_to_the_last_block) {
     }
     ps_heap_free(rest);
     live_end_all(small, count);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     check_nothing_lost();
 }
 
@@ -261,7 +261,7 @@ FRESH_TEST(what_other_sizes_have_left_serves_any) {
 
 static void allocate_late(void *unused) {
     (void)unused;
-    ps_heap_give_up();
+    ps_front_thread_ended();
     fake_os_refuse(FAKE_OS_ALL);
     allocate(&blocks[0], 100, 2);
     allocate(&blocks[1], 100 * KIB, 2);

@@ -56,7 +56,7 @@ static uint64_t free_in_class(void) {
     static struct ps_census census;
     ps_census_take(&census);
     const struct ps_census_class *class = &census.classes[ps_size_class_of(BYTES)];
-    return class->span_bytes - class->live_blocks * class->block_bytes;
+    return class->slab_bytes - class->live_blocks * class->block_bytes;
 }
 
 /* Survivors among short-lived blocks; some of these survive, too, if `is_half`. */

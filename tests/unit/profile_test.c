@@ -153,20 +153,19 @@ FRESH_TEST(sites_of_a_nest) {
     check_sites("nest, 200");
 }
 
-FRESH_TEST(sites_of_a_nest_in_long_spans) {
+FRESH_TEST(sites_of_a_nest_in_long_slabs) {
     start(4 * INTERVAL, 5);
     nest(8000, SITES);
     check_sites("nest, 8000");
 }
 
-/* A current span that has not drained retains its count of pops. */
 FRESH_TEST(sites_of_blocks_across_maintenance) {
     start(INTERVAL, 10);
     void *kept = take(24, 0);
     for (int i = 0; i < ROUNDS; i++) {
         drop(take(24, 0), 0);
         if (i % 16 == 0) {
-            ps_heap_drop_drained(ps_thread_own());
+            ps_front_flush();
         }
     }
     check_sites("maintenance");

@@ -1,7 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * A recorded program's blocks, compared with those that the test allocated: sizes, threads, peaks.
+ * A recorded program's blocks, compared with those that the test allocated: sizes and peaks.
  */
 #include "pools/engine/record/record_peak.h"
 #include "tests/unit/engine.h"
@@ -14,27 +14,23 @@
 
 static void record(void) { engine_config.record = true; }
 
-/* Live blocks of a size at a peak; thread 0: of all. */
-static uint64_t live_at(const struct ps_record_peak *peak, int32_t thread, size_t bytes) {
-    uint64_t live = 0;
+/* Live blocks of a size at a peak. */
+static uint64_t live_at(const struct ps_record_peak *peak, size_t bytes) {
     for (size_t i = 0; i < peak->count; i++) {
-        const struct ps_record_entry *entry = &peak->entries[i];
-        bool is_counted =
-            entry->number == ps_record_number_of(bytes) && (thread == 0 || entry->thread == thread);
-        live += is_counted ? entry->live_count : 0;
+        if (peak->entries[i].number == ps_record_number_of(bytes)) {
+            return peak->entries[i].live_count;
+        }
     }
-    return live;
+    return 0;
 }
 
-/* Sums, and the order: by thread, the ended ones last, then by size. */
+/* Sums, and the order by size. */
 static void check_entries(const struct ps_record_peak *peak) {
     uint64_t bytes = peak->large_bytes;
     uint64_t before = 0;
     for (size_t i = 0; i < peak->count; i++) {
-        uint64_t place = (uint64_t)(uint32_t)peak->entries[i].thread << 32;
-        place |= peak->entries[i].number;
-        CHECK(place > before); /* not CHECK_CMP, which has signed numbers */
-        before = place;
+        CHECK_CMP(peak->entries[i].number, >, before);
+        before = peak->entries[i].number;
         CHECK_CMP(peak->entries[i].live_count, >, 0);
         bytes += peak->entries[i].live_count * ps_record_bytes_of(peak->entries[i].number);
     }
@@ -48,11 +44,11 @@ static const struct ps_record_peak *highest_peak(void) {
     return ps_record_peak_at(0);
 }
 
-/* The highest peak has so many blocks of thread 1, of such a size; up to a pair of zeros. */
+/* The highest peak has so many blocks of such a size; up to a pair of zeros. */
 static void check_peak(const size_t (*wanted)[2]) {
     const struct ps_record_peak *peak = highest_peak();
     for (; (*wanted)[0] != 0; wanted++) {
-        CHECK_EQ(live_at(peak, 1, (*wanted)[1]), (*wanted)[0]);
+        CHECK_EQ(live_at(peak, (*wanted)[1]), (*wanted)[0]);
     }
 }
 
@@ -85,7 +81,7 @@ FRESH_TEST(a_peak_has_every_block_that_was_live_then) {
     THEN("the peak is the moment before");
     const struct ps_record_peak *peak = highest_peak();
     for (size_t i = 0; i < SIZES; i++) {
-        CHECK_EQ(live_at(peak, 1, i * 160 + 1), 1);
+        CHECK_EQ(live_at(peak, i * 160 + 1), 1);
     }
     CHECK_EQ(peak->large_count, 1);
     CHECK_EQ(peak->large_bytes, MIB);
@@ -148,7 +144,7 @@ FRESH_TEST(random_work_matches_the_model) {
     ps_heap_free(ps_heap_alloc(8 * MIB));
     const struct ps_record_peak *peak = highest_peak();
     for (size_t number = 1; number < PS_RECORD_SIZES; number++) {
-        CHECK_EQ(live_at(peak, 1, ps_record_bytes_of(number)), model[number]);
+        CHECK_EQ(live_at(peak, ps_record_bytes_of(number)), model[number]);
         CHECK_EQ(ps_record_peak_requests(number), model_requests[number]);
     }
 }
@@ -175,46 +171,15 @@ static void show_peak(void *unused) {
     ps_heap_free(ps_heap_alloc(64 * MIB));
 }
 
-/* Two blocks that a thread never frees. */
-static void keep_two(void *unused) {
-    (void)unused;
-    REQUIRE(ps_heap_alloc(1000) != NULL && ps_heap_alloc(30) != NULL);
-}
-
-FRESH_TEST(blocks_count_for_the_thread_that_has_their_span) {
-    record();
-    ps_heap_free(ps_heap_alloc(1)); /* thread 1 */
-    GIVEN("blocks of thread 2, half of them freed by thread 3, and some that each never frees");
-    struct worker maker;
-    struct worker breaker;
-    size_t bytes = 200;
-    worker_start(&maker);
-    worker_start(&breaker);
-    worker_do(&maker, allocate_shared, &bytes);
-    worker_do(&maker, keep_two, NULL);
-    worker_do(&breaker, keep_two, NULL);
-    worker_do(&breaker, free_half, NULL);
-    worker_do(&breaker, show_peak, NULL);
-    const struct ps_record_peak *peak = highest_peak();
-    CHECK_EQ(live_at(peak, 2, 30), 1);
-    CHECK_EQ(live_at(peak, 3, 1000), 1);
-    CHECK_EQ(live_at(peak, 2, bytes), BLOCKS / 2);
-    CHECK_EQ(live_at(peak, 0, bytes), BLOCKS / 2);
-    ps_record_peak_release();
-    worker_stop(&maker);
-    worker_stop(&breaker);
-}
-
-FRESH_TEST(blocks_of_ended_threads_are_reported_as_such) {
+FRESH_TEST(blocks_that_other_threads_free_count_once) {
     record();
     ps_heap_free(ps_heap_alloc(1));
-    size_t bytes = 100;
+    GIVEN("blocks of one thread, half of them freed by another, and both ended");
+    size_t bytes = 200;
     worker_do_and_end(allocate_shared, &bytes);
     worker_do_and_end(free_half, NULL);
     show_peak(NULL);
-    const struct ps_record_peak *peak = highest_peak();
-    CHECK_EQ(live_at(peak, PS_RECORD_ENDED, bytes), BLOCKS / 2);
-    CHECK_EQ(live_at(peak, 0, bytes), BLOCKS / 2);
+    CHECK_EQ(live_at(highest_peak(), bytes), BLOCKS / 2);
 }
 
 static void make_peak(size_t bytes, size_t total) {
@@ -237,11 +202,11 @@ FRESH_TEST(peaks_that_differ_are_kept_and_those_alike_are_one) {
     make_peak(160, 3 * MIB);
     make_peak(1000, MIB);
     REQUIRE(ps_record_peak_finish() == 2);
-    CHECK_EQ(live_at(ps_record_peak_at(0), 0, 160), 4 * MIB / 160);
-    CHECK_EQ(live_at(ps_record_peak_at(1), 0, 160), 0);
+    CHECK_EQ(live_at(ps_record_peak_at(0), 160), 4 * MIB / 160);
+    CHECK_EQ(live_at(ps_record_peak_at(1), 160), 0);
     THEN("a lower peak is right to a sixteenth");
-    CHECK_CMP(live_at(ps_record_peak_at(1), 0, 1000), <=, 3 * MIB / 1000);
-    CHECK_CMP(live_at(ps_record_peak_at(1), 0, 1000), >=, 3 * MIB / 1000 * 15 / 16);
+    CHECK_CMP(live_at(ps_record_peak_at(1), 1000), <=, 3 * MIB / 1000);
+    CHECK_CMP(live_at(ps_record_peak_at(1), 1000), >=, 3 * MIB / 1000 * 15 / 16);
 }
 
 FRESH_TEST(no_more_than_eight_peaks_are_kept_the_highest) {
@@ -251,7 +216,7 @@ FRESH_TEST(no_more_than_eight_peaks_are_kept_the_highest) {
     }
     REQUIRE(ps_record_peak_finish() == PS_RECORD_PEAKS);
     for (size_t i = 0; i < PS_RECORD_PEAKS; i++) {
-        CHECK_CMP(live_at(ps_record_peak_at(i), 0, 1024 + (11 - i) * 64), >, 1000);
+        CHECK_CMP(live_at(ps_record_peak_at(i), 1024 + (11 - i) * 64), >, 1000);
     }
 }
 
@@ -294,7 +259,7 @@ FRESH_TEST(aligned_blocks_count_as_the_least_that_would_do) {
 FRESH_TEST(nothing_is_recorded_by_default) {
     ps_heap_free(ps_heap_alloc(100));
     CHECK(!ps_record_is_on());
-    CHECK(ps_thread_fast() != NULL && ps_thread.heap->tally == NULL);
+    CHECK(ps_front_thread.fast_limit != 0 && ps_record_shards == NULL);
 }
 
 /* ---- many threads at once ---- */
@@ -340,64 +305,6 @@ FRESH_TEST(nothing_is_lost_between_threads) {
         live += peak->entries[i].live_count;
     }
     CHECK_EQ(live, CROWD_SLOTS);
-}
-
-/* ---- a span changes its owner while another thread frees ---- */
-
-#define MOVED_BYTES 100
-
-static void *moved_block;
-static uint32_t x_freed;
-
-static void take_moved_block(void *unused) {
-    (void)unused;
-    moved_block = ps_heap_alloc(MOVED_BYTES);
-}
-
-static void take_block_of_another_class(void *unused) {
-    (void)unused;
-    ps_heap_free(ps_heap_alloc(4 * MOVED_BYTES));
-}
-
-/* Adopts the span, then spins without a release that the freeing thread could acquire. */
-static void *adopt(void *unused) {
-    (void)unused;
-    ps_heap_free(ps_heap_alloc(MOVED_BYTES));
-    while (ps_load_relaxed(&x_freed) == 0) { /* relaxed: on purpose */
-        sched_yield();
-    }
-    return NULL;
-}
-
-FRESH_TEST(a_remote_free_sees_the_tally_of_a_heap_made_meanwhile) {
-    struct worker maker, user_of_its_heap;
-    pthread_t adopter;
-    record();
-    ps_heap_free(ps_heap_alloc(1));
-    GIVEN("a block of a thread that has ended, and its heap used again");
-    worker_start(&maker);
-    worker_do(&maker, take_moved_block, NULL);
-    struct ps_span *span = ps_span_at(moved_block);
-    const struct ps_heap *old = ps_heap_of_key(ps_load_relaxed(&span->x_owner));
-    worker_stop(&maker);
-    CHECK_EQ(ps_load_relaxed(&span->x_owner), PS_KEY_ORPHAN);
-    worker_start(&user_of_its_heap);
-    worker_do(&user_of_its_heap, take_block_of_another_class, NULL);
-    WHEN("a new heap adopts its span, and no more than the span's owner tells this thread of it");
-    REQUIRE(pthread_create(&adopter, NULL, adopt, NULL) == 0);
-    uintptr_t key = PS_KEY_ORPHAN;
-    while (key == PS_KEY_ORPHAN) {
-        sched_yield();
-        key = ps_load_relaxed(&span->x_owner); /* relaxed: on purpose */
-    }
-    CHECK(ps_heap_of_key(key) != old);
-    THEN("the free counts there; ThreadSanitizer sees that the tally is visible");
-    ps_heap_free(moved_block);
-    const uint64_t *frees = ps_heap_of_key(key)->tally->x_remote_frees;
-    CHECK_EQ(ps_load_relaxed(&frees[ps_record_number_of(MOVED_BYTES)]), 1); /* a count */
-    ps_store_relaxed(&x_freed, 1u); /* relaxed: on purpose */
-    pthread_join(adopter, NULL);
-    worker_stop(&user_of_its_heap);
 }
 
 UNIT_MAIN

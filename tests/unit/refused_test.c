@@ -57,7 +57,7 @@ FRESH_TEST(a_mapping_longer_than_any_run_is_kept_in_pieces) {
     ps_heap_free(block);
     CHECK_EQ(engine_census().cache_dirty_bytes, bytes);
     fake_os_refuse(0);
-    CHECK(ps_heap_trim(0));
+    CHECK(ps_maintenance_trim(0));
     CHECK_CMP(fake_os_purged_bytes(), >=, bytes);
     CHECK_EQ(engine_census().cache_dirty_bytes, 0);
 }

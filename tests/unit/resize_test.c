@@ -278,7 +278,7 @@ FRESH_TEST(shrinking_a_mapping_works_when_the_system_refuses_everything_new) {
     CHECK(live_resize(&live, 2 * MIB, 2));
     fake_os_refuse(0);
     live_end(&live);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     check_live_blocks(0);
 }
 

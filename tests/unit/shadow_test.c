@@ -79,9 +79,9 @@ static void run_random(void) {
     }
     live_end_all(blocks, SLOTS);
     check_live_blocks(0);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     struct ps_census census = engine_census();
-    CHECK_EQ(census.small_span_bytes + census.cache_dirty_bytes + census.map_cached_bytes, 0);
+    CHECK_EQ(census.small_slab_bytes + census.cache_dirty_bytes + census.map_cached_bytes, 0);
     check_live_blocks(0);
 }
 

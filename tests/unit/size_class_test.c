@@ -4,7 +4,6 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/page/page_map.h"
-#include "pools/engine/small/span.h"
 #include "tests/unit/unit.h"
 
 #define TABLE_ROUNDS 400
@@ -60,7 +59,7 @@ static void check_aligned_lookup(void) {
     CHECK_EQ(ps_size_class_of_aligned(1, (size_t)1 << 63), PS_CLASS_NONE);
 }
 
-/* What spans and heaps rely on, for every class of the table. */
+/* What slabs and fronts rely on, for every class of the table. */
 static void check_plans(void) {
     CHECK_CMP(ps_size_class_count, <=, PS_CLASS_LIMIT);
     CHECK_EQ(ps_size_class_max_bytes, block_bytes(ps_size_class_count - 1));
@@ -71,15 +70,11 @@ static void check_plans(void) {
         CHECK(class->granules >= 1 && class->granules <= 16);
         CHECK_CMP((size_t) class->limit * class->block_bytes, <=, bytes);
         CHECK_CMP(class->limit, >=, class->first + 2);
-        CHECK_CMP(class->limit, <, 1 << 14); /* index + 1 in 14 bits of the remote word */
-        CHECK_CMP(class->notice_blocks, >=, 1);
-        CHECK_CMP(class->notice_blocks, <=, class->limit - class->first);
-        CHECK_CMP(class->window_blocks, >=, 1);
         CHECK_CMP((class->limit - class->first) * (size_t) class->block_bytes * 10, >=, bytes * 7);
     }
 }
 
-/* One step beyond a span's first and last block lies in its own granules and in no block: a free
+/* One step beyond a slab's first and last block lies in its own granules and in no block: a free
  * streak that has come there can meet neither a neighbour's block nor one of its own. */
 static void check_streak_edges(void) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
@@ -121,7 +116,7 @@ TEST(every_alignment_finds_the_smallest_class_of_multiples) {
     check_aligned_lookup();
 }
 
-TEST(small_classes_have_streaks_that_cannot_leave_their_span) {
+TEST(small_classes_have_streaks_that_cannot_leave_their_slab) {
     start_built_in();
     check_streak_edges();
     CHECK(ps_size_classes[ps_size_class_of(8)].has_streaks);
@@ -247,7 +242,7 @@ TEST(wrong_tables_are_refused) {
     CHECK(ps_size_class_is_valid(long_table, PS_CLASS_LIMIT));
 }
 
-/* Any size that spans of one granule may have, any offset within it. */
+/* Any size that slabs of one granule may have, any offset within it. */
 TEST(one_product_tells_the_index_of_a_block_and_that_there_is_none) {
     for (uint32_t bytes = 8; bytes <= PS_CLASS_BYTES_LIMIT;
          bytes = (uint32_t)ps_round_up(bytes + 8, 16)) {
@@ -256,13 +251,13 @@ TEST(one_product_tells_the_index_of_a_block_and_that_there_is_none) {
             CHECK_EQ(ps_size_classes[0].factor, 0);
             continue;
         }
-        const struct ps_span span = {.factor = ps_size_classes[0].factor};
         uint32_t blocks = (uint32_t)(PS_GRANULE_BYTES / bytes);
         size_t wrong = 0;
         for (uintptr_t offset = 0; offset < PS_GRANULE_BYTES; offset++) {
-            uint32_t scaled = ps_span_scaled(&span, (const void *)(PS_GRANULE_BYTES + offset));
-            wrong += offset % bytes == 0 ? scaled != offset / bytes * PS_SCALED_ONE
-                                         : scaled <= blocks * PS_SCALED_ONE;
+            uint32_t scaled = ps_size_class_scaled(&ps_size_classes[0],
+                                                   (const void *)(PS_GRANULE_BYTES + offset));
+            wrong += offset % bytes == 0 ? scaled != offset / bytes << PS_SCALED_SHIFT
+                                         : scaled <= blocks << PS_SCALED_SHIFT;
         }
         CHECK_EQ(wrong, 0);
     }

@@ -203,7 +203,7 @@ FRESH_TEST(drained_slabs_return_except_one_of_a_class) {
         ps_store_drop_drained(true);
         CHECK_EQ(slabs_of(class_index), 0);
     }
-    CHECK_EQ(engine_census().small_span_bytes, 0);
+    CHECK_EQ(engine_census().small_slab_bytes, 0);
 }
 
 FRESH_TEST(while_memory_is_short_no_drained_slab_stays) {

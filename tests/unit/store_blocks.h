@@ -30,7 +30,7 @@ static inline uint64_t used_of(uint32_t class_index) {
 }
 
 static inline uint64_t slabs_of(uint32_t class_index) {
-    return engine_census().classes[class_index].spans;
+    return engine_census().classes[class_index].slabs;
 }
 
 /* A batch; adds a slab if there is none. Returns how many. */

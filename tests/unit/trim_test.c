@@ -26,7 +26,7 @@ static size_t blocks_per_span(size_t bytes) {
 }
 
 FRESH_TEST(a_trim_before_the_first_allocation_finds_nothing) {
-    CHECK(!ps_heap_trim(0));
+    CHECK(!ps_maintenance_trim(0));
     CHECK_EQ(fake_os_mapped_bytes(), 0);
     ps_heap_free(ps_heap_alloc(100));
     check_live_blocks(0);
@@ -39,14 +39,14 @@ FRESH_TEST(trimming_an_empty_heap_gives_everything_back) {
         live_end_all(blocks, 1000);
     }
     ps_heap_free(ps_heap_alloc(9 * MIB));
-    CHECK(ps_heap_trim(0));
+    CHECK(ps_maintenance_trim(0));
     struct ps_census census = engine_census();
-    CHECK_EQ(census.small_span_bytes, 0);
+    CHECK_EQ(census.small_slab_bytes, 0);
     CHECK_EQ(census.cache_dirty_bytes, 0);
     CHECK_EQ(census.map_cached_bytes, 0);
     CHECK_EQ(census.mapped_bytes, census.metadata_bytes);
     check_census(&census);
-    CHECK(!ps_heap_trim(0));
+    CHECK(!ps_maintenance_trim(0));
 }
 
 FRESH_TEST(a_trim_keeps_every_block_and_about_the_requested_bytes) {
@@ -57,9 +57,9 @@ FRESH_TEST(a_trim_keeps_every_block_and_about_the_requested_bytes) {
         }
     }
     ps_heap_free(ps_heap_alloc(4 * MIB - PS_GRANULE_BYTES));
-    CHECK(ps_heap_trim(2 * MIB));
+    CHECK(ps_maintenance_trim(2 * MIB));
     CHECK_EQ(engine_census().cache_dirty_bytes, 2 * MIB);
-    CHECK(ps_heap_trim(0));
+    CHECK(ps_maintenance_trim(0));
     CHECK_EQ(engine_census().cache_dirty_bytes, 0);
     check_live_blocks(50);
     live_end_all(blocks, 5000);
@@ -68,7 +68,7 @@ FRESH_TEST(a_trim_keeps_every_block_and_about_the_requested_bytes) {
 
 FRESH_TEST(virgin_blocks_that_a_trim_took_from_the_bin_are_still_zero) {
     memset(ps_heap_alloc(100), 0xff, 100);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     for (size_t i = 0; i < 200; i++) {
         unsigned char *block = ps_block_zalloc(100);
         CHECK(engine_is_zero(block, 100));
@@ -94,7 +94,7 @@ FRESH_TEST(a_heap_that_has_shrunk_is_small_after_a_delay_of_activity) {
     THEN("hardly any idle memory is retained");
     struct ps_census census = engine_census();
     CHECK_CMP(census.cache_dirty_bytes, <=, 2 * MIB);
-    CHECK_CMP(census.small_span_bytes, <=, 4 * MIB);
+    CHECK_CMP(census.small_slab_bytes, <=, 4 * MIB);
     check_live_blocks(20);
     live_end_all(blocks, 6000);
 }
@@ -108,7 +108,7 @@ FRESH_TEST(swinging_across_the_edge_of_a_span_does_not_touch_the_page_cache) {
             live_start(&blocks[capacity + i], ps_heap_alloc(1024), 1024, i);
         }
         live_end_all(&blocks[capacity], 20);
-        CHECK_CMP(engine_census().small_span_bytes, <=, before.small_span_bytes + PS_GRANULE_BYTES);
+        CHECK_CMP(engine_census().small_slab_bytes, <=, before.small_slab_bytes + PS_GRANULE_BYTES);
     }
     CHECK_EQ(engine_census().cache_dirty_bytes, before.cache_dirty_bytes);
 }
@@ -117,9 +117,9 @@ FRESH_TEST(a_drained_span_that_was_kept_goes_when_time_passes) {
     size_t capacity = (ps_engine_start(), blocks_per_span(1024));
     fill(3 * capacity, 1024);
     live_end_all(blocks, capacity);
-    CHECK_EQ(engine_census().small_span_bytes, 3 * PS_GRANULE_BYTES);
+    CHECK_EQ(engine_census().small_slab_bytes, 3 * PS_GRANULE_BYTES);
     pass_time(DELAY_MS / 2);
-    CHECK_EQ(engine_census().small_span_bytes, 2 * PS_GRANULE_BYTES);
+    CHECK_EQ(engine_census().small_slab_bytes, 2 * PS_GRANULE_BYTES);
     live_end_all(blocks, 3 * capacity);
     check_live_blocks(0);
 }
@@ -130,11 +130,11 @@ FRESH_TEST(a_drained_span_goes_also_when_another_one_got_room_after_it) {
     live_end_all(blocks, capacity);
     GIVEN("a drained span, and then another one with room for a few");
     live_end_all(&blocks[capacity], capacity / 2);
-    CHECK_EQ(engine_census().small_span_bytes, 4 * PS_GRANULE_BYTES);
+    CHECK_EQ(engine_census().small_slab_bytes, 4 * PS_GRANULE_BYTES);
     WHEN("time passes without a call for this class");
     pass_time(DELAY_MS / 2);
     THEN("the drained one goes");
-    CHECK_EQ(engine_census().small_span_bytes, 3 * PS_GRANULE_BYTES);
+    CHECK_EQ(engine_census().small_slab_bytes, 3 * PS_GRANULE_BYTES);
     live_end_all(blocks, 4 * capacity);
     check_live_blocks(0);
 }
@@ -147,8 +147,8 @@ FRESH_TEST(the_touched_pages_of_a_slab_with_a_window_go_when_time_passes) {
     pass_time(4 * DELAY_MS);
     THEN("the slab has no page that was used");
     struct ps_census census = engine_census();
-    CHECK_CMP(census.small_span_bytes, <=, PS_GRANULE_BYTES);
-    CHECK(census.small_span_bytes == 0 || fake_os_purged_bytes() >= (size_t)18 * 2048);
+    CHECK_CMP(census.small_slab_bytes, <=, PS_GRANULE_BYTES);
+    CHECK(census.small_slab_bytes == 0 || fake_os_purged_bytes() >= (size_t)18 * 2048);
     check_live_blocks(0);
 }
 
@@ -156,7 +156,7 @@ FRESH_TEST(a_purge_that_fails_in_a_trim_loses_nothing) {
     fill(3000, 1000);
     live_end_all(blocks, 3000);
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_PURGE));
-    CHECK(!ps_heap_trim(0));
+    CHECK(!ps_maintenance_trim(0));
     struct ps_census census = engine_census();
     check_census(&census);
     CHECK_CMP(census.cache_dirty_bytes, >, 2 * MIB);
@@ -164,7 +164,7 @@ FRESH_TEST(a_purge_that_fails_in_a_trim_loses_nothing) {
     check_live_blocks(3000);
     fake_os_refuse(0);
     live_end_all(blocks, 3000);
-    CHECK(ps_heap_trim(0));
+    CHECK(ps_maintenance_trim(0));
     CHECK_EQ(engine_census().cache_dirty_bytes, 0);
 }
 
@@ -173,10 +173,10 @@ FRESH_TEST(a_trim_of_hardened_blocks_ends) {
     engine_config.harden = 2;
     fill(2000, 64);
     live_end_all(blocks, 2000);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     fill(2000, 64);
     live_end_all(blocks, 2000);
-    ps_heap_trim(0);
+    ps_maintenance_trim(0);
     struct ps_census census = engine_census();
     check_census(&census);
 }

@@ -49,7 +49,7 @@ FRESH_TEST(each_live_block_has_an_address_of_its_own) {
 FRESH_TEST(freed_blocks_are_taken_again_before_there_is_another_run) {
     start();
     take_all();
-    uint64_t before = engine_census().small_span_bytes + engine_census().cache_dirty_bytes;
+    uint64_t before = engine_census().small_slab_bytes + engine_census().cache_dirty_bytes;
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < BLOCKS; i++) {
             ps_heap_free(blocks[i]);
@@ -57,7 +57,7 @@ FRESH_TEST(freed_blocks_are_taken_again_before_there_is_another_run) {
         }
         take_all();
     }
-    CHECK_EQ(engine_census().small_span_bytes + engine_census().cache_dirty_bytes, before);
+    CHECK_EQ(engine_census().small_slab_bytes + engine_census().cache_dirty_bytes, before);
 }
 
 FRESH_TEST(a_free_of_a_dead_block_is_reported) {

@@ -68,8 +68,6 @@ struct ps_config {
     bool record;        /* count blocks: see record/record.h; excludes hardening and samples */
     size_t trace_bytes; /* of the trace: see record/trace.h */
     void *trace_memory; /* so many bytes, zeroed, for a trace beside `record`; NULL: none */
-    bool heaps;         /* small blocks of the plain mode in spans of heaps, not in slabs: for tests
-                         * of what other modes do */
 };
 
 #define PS_KIB(count) ((size_t)(count) << 10)

@@ -242,3 +242,23 @@ uint64_t ps_front_takes(uint32_t class_index) {
     }
     return takes;
 }
+
+static void visit_front(const struct ps_front *front, uint32_t class_index,
+                        void (*visit)(uint32_t class_index, const void *block)) {
+    size_t count = state_of(front, class_index) & PS_FRONT_COUNT;
+    for (size_t i = 0; i < count; i++) {
+        /* relaxed: one thread. */
+        const void *block =
+            ps_load_relaxed(&front->x_entries[ps_front_table.places[class_index].first + i]);
+        if (block != NULL) {
+            visit(class_index, block);
+        }
+    }
+}
+
+void ps_front_visit(uint32_t class_index, void (*visit)(uint32_t class_index, const void *block)) {
+    visit_front(first_own(), class_index, visit);
+    for (size_t i = 0; i < PS_FRONTS; i++) {
+        visit_front(front_at(i), class_index, visit);
+    }
+}

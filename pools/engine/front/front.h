@@ -23,10 +23,11 @@
  * front; of medium blocks PS_FRONT_LENGTH_BYTES of a length, and PS_FRONT_MEDIUM_BYTES. Blocks that
  * were not used for a while return to the store, or to their regions (front_return.c).
  *
- * A small block in a front is marked in its first word (ps_link_mark). free() finds a block that is
+ * A small block in a front is marked in its first word (ps_mark_of). free() finds a block that is
  * marked already: it was freed twice. The pop finds one that is not: it was written to. Whatever
  * leaves a front, or the store, has another first word than the mark. A medium block is not
- * touched: its mark, apart from it, tells that it is free (page/medium.h).
+ * touched: its mark, apart from it, tells that it is free (page/medium.h). Nor are small blocks at
+ * levels 2 and 3 of hardening, whose shadow bytes tell it (harden/hard.h).
  *
  * A thread that has not begun, or whose destructors have run, has ps_front_none for its own, which
  * takes no block and has none.
@@ -81,10 +82,10 @@ struct ps_front {
     uint64_t x_seen[PS_FRONT_CLASSES];  /* the state at the last return of unused blocks */
     uint32_t x_limit_bytes[2]; /* of all limits: the sum of their blocks' bytes; of medium ones */
     uint32_t moving;           /* class, plus 1, whose entries a return moves; 0: none */
-    PS_ALIGNED(PS_CACHE_LINE) void *x_entries[]; /* of the classes, one behind the other */
+    PS_ALIGNED(PS_CACHE_LINE) void *x_entries[]; /* of the classes, one after the other */
 };
 
-/* The data that the fast path reads, behind one address. */
+/* The data that the fast path reads, at one address. */
 struct ps_front_table {
     ptrdiff_t area; /* ps_rseq_offset */
     ptrdiff_t id;   /* from a thread's pointer to its id */
@@ -235,6 +236,9 @@ extern PS_HIDDEN uint64_t ps_front_x_medium_singles;
 /* Blocks of a class in fronts, and blocks that were taken from them: snapshots. */
 size_t ps_front_blocks(uint32_t class_index);
 uint64_t ps_front_takes(uint32_t class_index);
+
+/* Calls `visit` for each block of a class in a front, while no other thread uses fronts. */
+void ps_front_visit(uint32_t class_index, void (*visit)(uint32_t class_index, const void *block));
 
 /* In the child of a fork, on its only thread, before ps_store_fork_child. own: its own front, or
  * NULL. */

@@ -16,5 +16,5 @@ PS_COLD void ps_slab_misuse(const struct ps_slab *slab, const void *address,
 }
 
 PS_COLD void ps_slab_overwritten(const void *block) {
-    ps_misuse_link(block, ps_slab_class(ps_slab_of(block))->block_bytes);
+    ps_fatal_block(PS_MISUSE_OVERWRITTEN, block, ps_slab_class(ps_slab_of(block))->block_bytes);
 }

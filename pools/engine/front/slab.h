@@ -2,10 +2,11 @@
 /*
  * Slabs: runs cut into equal blocks. A bitmap, apart from the blocks, says which of them are free.
  *
- * A block that a front, a window or the program has counts as used. Blocks have no owner, and a
- * slab has none: store.h takes blocks from slabs and returns them, under a lock for each class.
- * Nothing is written into a block when it returns, so that a page of free blocks can be released
- * without another word about it (purged_pages).
+ * A block that a front, a window, a quarantine or the program has counts as used. Blocks have no
+ * owner, and a slab has none: store.h takes blocks from slabs and returns them, under a lock for
+ * each class. Nothing is written into a block when it returns, so that a page of free blocks can be
+ * released without another word about it (purged_pages). A sparse slab has fewer blocks than its
+ * class (slab_room.h).
  *
  * The slab is the slot of its first granule (page/page_map.h). The tag of the granule is the class,
  * for free(), if the slab has one granule; a longer slab is found by its slots.
@@ -17,7 +18,8 @@
 
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/page/page_map.h"
-#include "pools/engine/small/link.h"
+#include "pools/engine/small/mark.h"
+#include "pools/engine/small/misuse.h"
 #include "pools/engine/small/size_class.h"
 
 #include <stdbool.h>
@@ -27,15 +29,17 @@
 #define PS_SLAB_WORDS 8 /* of a bitmap that fits the slot: blocks of 128 bytes and above */
 
 struct ps_slab {
-    uintptr_t x_owner;     /*  0 PS_KEY_NONE: as in every slot that is no span */
-    uint64_t *bits;        /*  8 a bit for each block, 1: free; constant */
+    uint64_t *bits;        /*  0 a bit for each block, 1: free; constant */
+    uint64_t unused;       /*  8 */
     uint16_t x_free_count; /* 16 bits that are 1; a census reads it */
     uint16_t fresh;        /* 18 index: no block from here on has been used since the slab began */
     uint16_t purged_pages; /* 20 a bit for each page of a slab of one granule: it reads as zero */
     uint8_t class_index;   /* 22 constant */
     uint8_t place;         /* 23 list of the store, plus 1; 0: none */
-    uint8_t is_zero;       /* 24 fresh blocks read as zero */
+    uint8_t is_zero : 1;   /* 24 fresh blocks read as zero; constant */
+    uint8_t guard : 2;     /* 24 enum ps_slab_guard: slab_room.h; constant */
     uint8_t epoch;         /* 25 of the last change, see store.c */
+    uint16_t capacity;     /* 26 blocks: all of the class, except in a sparse slab; constant */
     uint32_t lent_at;      /* 28 place in the region that lent it, or 0: page/medium.h; constant */
     uint64_t words[PS_SLAB_WORDS]; /* 32 the bitmap, if it fits */
     struct ps_run run;             /* 96 */
@@ -83,7 +87,7 @@ static inline char *ps_slab_block(const struct ps_slab *slab, size_t index) {
 static inline size_t ps_slab_index(const struct ps_slab *slab, const void *block) {
     const struct ps_size_class *class = ps_slab_class(slab);
     return class->factor != 0
-               ? ((uint16_t)(uintptr_t)block * class->factor) >> PS_SCALED_SHIFT
+               ? ps_size_class_scaled(class, block) >> PS_SCALED_SHIFT
                : (uint32_t)((const char *)block - slab->run.base) / class->block_bytes;
 }
 

@@ -6,6 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/front/slab_bits.h"
+#include "pools/engine/front/slab_room.h"
 #include "pools/engine/front/store.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/arena.h"
@@ -103,8 +104,7 @@ static void enlist(struct ps_store *store, struct ps_slab *slab, size_t place) {
 /* The list of a slab with free blocks; the last list has those without used ones, and few others.
  */
 static size_t place_of(const struct ps_slab *slab) {
-    return ((size_t)slab->x_free_count * PS_STORE_PLACES - 1) /
-           ps_class_capacity(slab->class_index);
+    return ((size_t)slab->x_free_count * PS_STORE_PLACES - 1) / slab->capacity;
 }
 
 void ps_store_count_drained(struct ps_store *store, uint32_t change) {
@@ -162,10 +162,16 @@ static void count_slabs(uint32_t class_index, uint64_t change) {
     ps_add_relaxed(&ps_store_x_counts[class_index].x_slabs, change);
 }
 
+static uint64_t slabs_of(uint32_t class_index) {
+    return ps_load_relaxed(&ps_store_x_counts[class_index].x_slabs); /* relaxed: a hint */
+}
+
 static struct ps_run *take_run(uint32_t class_index) {
     const struct ps_size_class *class = &ps_size_classes[class_index];
-    /* relaxed: a hint. */
-    uint64_t slabs = ps_load_relaxed(&ps_store_x_counts[class_index].x_slabs);
+    uint64_t slabs = slabs_of(class_index);
+    if (slabs < ps_slab_sparse_slabs) {
+        return ps_page_cache_take(class->granules, 1);
+    }
     if (slabs == 0) { /* of most classes a process uses a few blocks */
         return ps_page_cache_take_clean(class->granules);
     }
@@ -183,6 +189,13 @@ static void give_run(struct ps_slab *slab) {
     }
 }
 
+/* That of a slab which has its bitmap, and may be open. */
+static void return_run(struct ps_slab *slab) {
+    ps_slab_shut(slab);
+    ps_slab_give_bits(slab);
+    give_run(slab);
+}
+
 /* lent_at: of a run of ps_medium_lend; else 0. */
 static bool add_slab(struct ps_run *run, uint32_t class_index, size_t lent_at) {
     const struct ps_size_class *class = &ps_size_classes[class_index];
@@ -196,12 +209,15 @@ static bool add_slab(struct ps_run *run, uint32_t class_index, size_t lent_at) {
         return false;
     }
     slab->place = 0;
-    slab->fresh = class->first;
     slab->purged_pages = 0;
     slab->is_zero = !run->is_dirty;
+    if (PS_UNLIKELY(!ps_slab_open(slab, slabs_of(class_index) < ps_slab_sparse_slabs))) {
+        return_run(slab);
+        return false;
+    }
     memset(slab->bits, 0, (size_t)(class->limit + 63) / 64 * sizeof *slab->bits);
     ps_slab_set_free_count(slab, 0);
-    ps_slab_add_range(slab, class->first, ps_class_capacity(class_index));
+    ps_slab_add_range(slab, slab->fresh, slab->capacity);
     mark_inside(slab, PS_RUN_INSIDE);
     struct ps_store *store = ps_store_of(slab);
     if (!ps_store_begin(store)) {
@@ -211,7 +227,7 @@ static bool add_slab(struct ps_run *run, uint32_t class_index, size_t lent_at) {
     ps_store_release(&run->kind, (uint8_t)PS_RUN_SLAB);
     count_slabs(class_index, 1);
     ps_store_count_drained(store, 1);
-    ps_store_add_free(store, slab, ps_class_capacity(class_index));
+    ps_store_add_free(store, slab, slab->capacity);
     ps_store_end(store);
     return true;
 }
@@ -231,8 +247,7 @@ void ps_store_destroy(struct ps_slab *slab) {
     struct ps_run *run = &slab->run;
     mark_inside(slab, PS_RUN_NONE);
     ps_page_map_set_tag(run->base, 0);
-    ps_slab_give_bits(slab);
-    give_run(slab);
+    return_run(slab);
 }
 
 bool ps_store_retire(struct ps_store *store, struct ps_slab *slab, bool is_all) {
@@ -254,8 +269,12 @@ bool ps_store_retire(struct ps_store *store, struct ps_slab *slab, bool is_all) 
 bool ps_store_gain(struct ps_store *store, struct ps_slab *slab, size_t blocks) {
     ps_store_add_free(store, slab, blocks);
     if (ps_slab_is_drained(slab)) {
+        bool is_usual = ps_retention_is_usual();
         ps_store_count_drained(store, 1);
-        return ps_store_retire(store, slab, !ps_retention_is_usual());
+        /* Each sparse slab costs system calls; they are few, and ps_store_drop_drained drops them.
+         */
+        return !(is_usual && slab->guard == PS_SLAB_SPARSE) &&
+               ps_store_retire(store, slab, !is_usual);
     }
     return false;
 }

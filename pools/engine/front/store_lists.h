@@ -32,7 +32,7 @@ bool ps_store_begin(struct ps_store *store);
 void ps_store_end(struct ps_store *store);
 
 static inline bool ps_slab_is_drained(const struct ps_slab *slab) {
-    return slab->x_free_count == ps_class_capacity(slab->class_index);
+    return slab->x_free_count == slab->capacity;
 }
 
 /* Notes that blocks below this index may be out, in the tag, too. */

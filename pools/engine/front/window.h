@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Windows: for each class a range of adjacent blocks, from which one thread allocates in order of
- * addresses when its front has none. Its blocks are marked (ps_link_mark), which touches them: a
+ * addresses when its front has none. Its blocks are marked (ps_mark_of), which touches them: a
  * free of one that was never allocated is found. So a window has a few pages at most, and the first
  * ones of a thread have few blocks.
  *
@@ -19,11 +19,11 @@
 #include "pools/engine/front/store.h"
 
 struct ps_windows {
-    struct ps_windows *next_made;      /* all records; constant */
-    struct ps_windows *next_free;      /* of those without a thread */
-    uint32_t x_owner;                  /* lock id of the thread that has it; 0: none */
-    uint8_t doublings[PS_CLASS_LIMIT]; /* of the length of the next window */
-    ps_range x_ranges[PS_CLASS_LIMIT];
+    struct ps_windows *next_made;          /* all records; constant */
+    struct ps_windows *next_free;          /* of those without a thread */
+    uint32_t x_owner;                      /* lock id of the thread that has it; 0: none */
+    uint8_t doublings[PS_CLASS_LIMIT];     /* of the length of the next window */
+    ps_range x_ranges[PS_CLASS_LIMIT + 1]; /* that of no class is always empty */
 };
 
 /* The blocks of the next window of a class. After each window it is twice as long: the thread

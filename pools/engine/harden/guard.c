@@ -7,14 +7,12 @@
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/draw.h"
-#include "pools/engine/heap/refill.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/page_cache.h"
 
 #include <string.h>
 
-#define WINDOWS_PER_SAMPLE 4
 #define SLOT_NONE UINT32_MAX
 
 uint32_t ps_guard_period;
@@ -82,7 +80,6 @@ PS_COLD void ps_guard_start(const struct ps_config *config) {
     }
     ps_guard_pool = pool;
     ps_guard_period = config->guard_sample;
-    ps_refill_window_blocks = ps_max(ps_guard_period / WINDOWS_PER_SAMPLE, 1);
 }
 
 PS_AT_START void ps_guard_watch(void) {

@@ -30,7 +30,6 @@
 
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/heap/front_thread.h"
-#include "pools/engine/heap/heap.h"
 #include "pools/engine/os/fatal.h"
 
 #include <stdbool.h>
@@ -90,19 +89,6 @@ void *ps_guard_sample_class(struct ps_sampler *sampler, uint32_t class_index, si
                             const struct ps_slab *slab);
 void *ps_guard_alloc(size_t bytes);
 void *ps_guard_zalloc(size_t bytes);
-
-/* ---- guard_refill.c: in modes with heaps ---- */
-
-/* Counts allocations; a negative number undoes earlier counts. */
-void ps_guard_count(struct ps_guard_sampler *sampler, int64_t allocations);
-
-/* True when a sample is due. Precondition: sampling is on. */
-static inline bool ps_guard_is_due(const struct ps_guard_sampler *sampler) {
-    return sampler->left <= 0;
-}
-
-void *ps_guard_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
-void ps_guard_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped);
 
 /* ---- counts ---- */
 

@@ -1,33 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See hard.h, from level 2 on. A block is zero from its free to its next allocation, except its
- * first word while that is a link.
+ * See hard.h, from level 2 on. A block is zero from its free to its next allocation.
  */
 #include "pools/engine/harden/hard.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/front/shadow.h"
+#include "pools/engine/front/slab_room.h"
+#include "pools/engine/front/store.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard_canary.h"
 #include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/harden/wipe.h"
 #include "pools/engine/heap/exhausted.h"
-#include "pools/engine/heap/free_list.h"
+#include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/plain.h"
-#include "pools/engine/heap/refill.h"
-#include "pools/engine/heap/remote.h"
-#include "pools/engine/heap/shadow.h"
-#include "pools/engine/heap/slow_path.h"
-#include "pools/engine/heap/thread.h"
+#include "pools/engine/heap/large_path.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/metadata.h"
+#include "pools/engine/page/retention.h"
 
 #include <errno.h>
-#include <string.h>
 
-#define SPARSE_SPANS 16 /* per class and heap at level 3; a quarter of that at level 2 */
+#define SPARSE_SLABS 16 /* per class at level 3; a quarter of that at level 2 */
 #define LOOKED_AT_WHOLE ((size_t)1 << 10)
 #define FETCHED_AHEAD 32 /* blocks: as many as are granted in random order */
 
@@ -45,18 +42,28 @@ void ps_hard_start(const struct ps_config *config) {
     ps_canary_secret = ps_os_random();
     ps_slack_pattern = (ps_os_random() >> 57 | 0x80) * 0x0101010101010101u;
     most_bytes = ps_size_class_max_bytes - PS_CANARY_BYTES;
-    ps_refill_sparse_spans =
-        ps_hard_level >= PS_HARDEN_LONG_QUARANTINE ? SPARSE_SPANS : SPARSE_SPANS / 4;
+    ps_slab_sparse_slabs =
+        ps_hard_level >= PS_HARDEN_LONG_QUARANTINE ? SPARSE_SLABS : SPARSE_SLABS / 4;
     ps_hard_extra_bytes = PS_CANARY_BYTES;
+    ps_hard_quarantine_start();
+}
+
+static size_t block_bytes_of(const struct ps_slab *slab) {
+    return ps_slab_class(slab)->block_bytes;
+}
+
+static PS_COLD PS_NORETURN void report(const char *what, const struct ps_slab *slab,
+                                       const void *block) {
+    ps_fatal_block(what, block, block_bytes_of(slab));
 }
 
 /* Requested bytes of the block; aborts when the bytes after them were overwritten. */
-static size_t check_canary(const struct ps_span *span, const void *block) {
-    if (PS_UNLIKELY(!ps_canary_is_intact(block, ps_canary_room(span->block_bytes)))) {
-        ps_misuse(PS_MISUSE_OVERRUN, span, block);
+static size_t check_canary(const struct ps_slab *slab, const void *block) {
+    size_t room = ps_canary_room(block_bytes_of(slab));
+    if (PS_UNLIKELY(!ps_canary_is_intact(block, room))) {
+        report(PS_MISUSE_OVERRUN, slab, block);
     }
-    return ps_canary_room(span->block_bytes) -
-           ps_canary_slack(block, ps_canary_room(span->block_bytes));
+    return room - ps_canary_slack(block, room);
 }
 
 /* True when a block may have been overrun: it is live, and has no canary. mark: its shadow byte,
@@ -68,16 +75,16 @@ PS_RACING bool is_suspect(const void *block, const uint8_t *mark, size_t room) {
 
 /* Checks the canary of the preceding block, which an overrun from there has overwritten, or an
  * underrun of the block itself. Another thread may be using that block. */
-static void check_neighbour(const struct ps_span *span, const char *block) {
-    const char *neighbour = block - span->block_bytes;
-    const uint8_t *mark = neighbour >= span->run.base ? ps_shadow_at(neighbour) : NULL;
-    if (mark != NULL &&
-        PS_UNLIKELY(is_suspect(neighbour, mark, ps_canary_room(span->block_bytes)))) {
-        ps_hard_check_other(span, neighbour);
+static void check_neighbour(const struct ps_slab *slab, const char *block) {
+    size_t block_bytes = block_bytes_of(slab);
+    const char *neighbour = block - block_bytes;
+    const uint8_t *mark = neighbour >= slab->run.base ? ps_shadow_at(neighbour) : NULL;
+    if (mark != NULL && PS_UNLIKELY(is_suspect(neighbour, mark, ps_canary_room(block_bytes)))) {
+        ps_hard_check_other(slab, neighbour);
     }
 }
 
-/* As check_neighbour, for a block in a span's first granule, without the check itself. */
+/* As check_neighbour, for a block in a slab's first granule, without the check itself. */
 PS_INLINE bool is_neighbour_suspect(const char *block, const uint8_t *mark, size_t block_bytes) {
     bool is_first = (uintptr_t)block % PS_GRANULE_BYTES < block_bytes;
     return !is_first && is_suspect(block - block_bytes, mark - (block_bytes >> PS_SHADOW_SHIFT),
@@ -87,35 +94,23 @@ PS_INLINE bool is_neighbour_suspect(const char *block, const uint8_t *mark, size
 /* ---- allocation ---- */
 
 /*
- * True when a block is unchanged since ps_hard_pass. At level 2 one word of each 64 bytes
- * represents the part after the first KiB, a different one each time: an eighth of the loads.
+ * True when a block is unchanged since its free. At level 2 one word of each 64 bytes represents
+ * the part after the first KiB, a different one each time: an eighth of the loads.
  */
-static PS_NOINLINE bool is_long_untouched(struct ps_hard *hard, const void *block, size_t bytes) {
-    if (ps_hard_level >= PS_HARDEN_LONG_QUARANTINE || hard == NULL) {
+static bool is_long_untouched(const void *block, size_t bytes) {
+    struct ps_hard_shard *shard = ps_hard_make_shard_here();
+    if (ps_hard_level >= PS_HARDEN_LONG_QUARANTINE || shard == NULL) {
         return ps_is_wiped(block, bytes);
     }
     return ps_is_wiped(block, LOOKED_AT_WHOLE) &&
            ps_is_wiped_at((const char *)block + LOOKED_AT_WHOLE,
                           ps_round_down(bytes - LOOKED_AT_WHOLE, PS_WIPE_LINE_BYTES),
-                          ps_hard_random_below(hard, PS_WIPE_LINE_WORDS));
+                          ps_hard_random_below(shard, PS_WIPE_LINE_WORDS));
 }
 
-static inline void check_untouched(struct ps_hard *hard, const void *block, size_t bytes) {
-    bool is_untouched = PS_LIKELY(bytes <= LOOKED_AT_WHOLE) ? ps_is_wiped(block, bytes)
-                                                            : is_long_untouched(hard, block, bytes);
-    if (PS_UNLIKELY(!is_untouched)) {
-        ps_misuse(PS_MISUSE_LATE_WRITE, ps_span_of_inside(ps_page_map_slot(block), block), block);
-    }
-}
-
-/* Takes the next ready block. Precondition: there is one. */
-static inline void *take_ready(struct ps_hard *hard, struct ps_hard_class *class) {
-    uintptr_t ready = class->ready[--class->ready_count];
-    void *block = (void *)(ready & ~PS_READY_FRESH);
-    if ((ready & PS_READY_FRESH) == 0) {
-        check_untouched(hard, block, class->block_bytes);
-    }
-    return block;
+/* Not NORETURN: a tail call. */
+static PS_COLD void *report_late_write(const void *block) {
+    report(PS_MISUSE_LATE_WRITE, ps_slab_of(block), block);
 }
 
 /* Makes a block live; mark: its shadow byte. */
@@ -125,134 +120,169 @@ PS_INLINE void set_live(void *block, uint8_t *mark, size_t block_bytes, size_t b
     ps_shadow_set(mark, busy, PS_SHADOW_LIVE);
 }
 
-/* As set_live. NULL when memory for its shadow byte is exhausted: the block cannot be freed without
- * one, and is lost. */
-static void *begin_life(void *block, size_t block_bytes, size_t bytes) {
-    uint8_t *mark = ps_shadow_make_at(block);
-    if (PS_UNLIKELY(mark == NULL)) {
-        return NULL;
+/* Makes a free block live. One that was freed must be unchanged; any other was never granted, and
+ * is not touched here, which saves a page fault per fresh page. */
+static PS_NOINLINE void *begin_long_life(void *block, size_t block_bytes, size_t bytes) {
+    uint8_t *mark = ps_shadow_of_block(block);
+    if (ps_shadow_is(ps_shadow_read(mark), PS_SHADOW_FREED) &&
+        PS_UNLIKELY(!is_long_untouched(block, block_bytes))) {
+        return report_late_write(block);
     }
     set_live(block, mark, block_bytes, bytes);
     return block;
 }
 
-/* Allocates in a heap without arrays, because memory was exhausted. */
-static PS_COLD void *alloc_without_arrays(struct ps_heap *heap, uint32_t class_index, size_t bytes,
-                                          size_t sample_bytes) {
-    struct ps_bin *bin = &heap->bins[class_index];
-    void *block = ps_hard_take_or_refill(heap, class_index, sample_bytes);
-    if (block != NULL && !ps_hard_is_sample(block)) {
-        memset(block, 0, bin->block_bytes);
-        block = begin_life(block, bin->block_bytes, bytes);
+PS_INLINE void *begin_life(void *block, size_t block_bytes, size_t bytes) {
+    if (PS_UNLIKELY(block_bytes > LOOKED_AT_WHOLE)) {
+        return begin_long_life(block, block_bytes, bytes);
     }
-    if (block == NULL) {
-        errno = ENOMEM;
+    uint8_t *mark = ps_shadow_of_block(block);
+    if (PS_LIKELY(ps_shadow_is(ps_shadow_read(mark), PS_SHADOW_FREED)) &&
+        PS_UNLIKELY(!ps_is_wiped(block, block_bytes))) {
+        return report_late_write(block);
     }
+    set_live(block, mark, block_bytes, bytes);
     return block;
 }
 
-/* As ps_hard_alloc, from a class without fresh memory. NULL: it has no block, or the next one can
- * have no shadow byte. */
-static void *alloc_present(struct ps_heap *heap, uint32_t class_index, size_t bytes,
-                           size_t sample_bytes) {
-    struct ps_hard_class *class = &heap->hard->classes[class_index];
-    if (class->ready_count == 0) {
-        void *sample = ps_hard_refill(heap, class_index, sample_bytes);
-        if (class->ready_count == 0) {
-            return sample;
+/* Zeroes a block from the store that was never granted, unless its memory was never used. */
+static void prepare(void *block) {
+    const struct ps_slab *slab = ps_slab_of(block);
+    const uint8_t *mark = ps_shadow_of_block(block);
+    if (!ps_shadow_is(ps_shadow_read(mark), PS_SHADOW_FREED) && !slab->is_zero) {
+        ps_wipe(block, block_bytes_of(slab));
+    }
+}
+
+static void shuffle(void **blocks, size_t count) {
+    struct ps_hard_shard *shard = ps_hard_make_shard_here();
+    for (size_t i = count; shard != NULL && i > 1; i--) {
+        size_t other = ps_hard_random_below(shard, i);
+        void *block = blocks[i - 1];
+        blocks[i - 1] = blocks[other];
+        blocks[other] = block;
+    }
+}
+
+/* Fills the thread's front from the store, in random order, and takes a block. NULL: the store has
+ * none. */
+static void *take_stored(uint32_t class_index, bool is_any_node) {
+    void *blocks[PS_STORE_BATCH];
+    bool is_over = ps_front_thread.end == PS_FRONT_END_OVER;
+    size_t most = is_over ? 1 : ps_front_batch(class_index);
+    size_t count = ps_store_take(class_index, blocks, most, NULL, is_any_node);
+    shuffle(blocks, count);
+    for (size_t i = 0; i < count; i++) {
+        prepare(blocks[i]);
+    }
+    while (count > 1 && ps_front_push(ps_front_thread.own, class_index, blocks[count - 1])) {
+        count--;
+    }
+    if (count == 0) {
+        return NULL;
+    }
+    if (count > 1) {
+        ps_store_give(class_index, &blocks[1], count - 1);
+    }
+    ps_add_relaxed(&ps_store_x_counts[class_index].x_singles, (uint64_t)1); /* relaxed: a count */
+    return blocks[0];
+}
+
+static void *grow_and_take(uint32_t class_index) {
+    return ps_front_grow(class_index) ? take_stored(class_index, false) : NULL;
+}
+
+/* A block of the class or the nearest longer one that has any, when the system refuses memory. */
+static PS_COLD void *alloc_present(uint32_t class_index, size_t bytes, size_t align) {
+    for (uint32_t i = class_index; i != PS_CLASS_NONE; i = ps_exhausted_next(i, align)) {
+        void *block = ps_front_pop(ps_front_thread.own, i);
+        block = block != NULL ? block : take_stored(i, true);
+        if (block != NULL) {
+            return begin_life(block, ps_size_classes[i].block_bytes, bytes);
         }
     }
-    const void *next = (void *)(class->ready[class->ready_count - 1] & ~PS_READY_FRESH);
-    return ps_shadow_make_at(next) != NULL
-               ? begin_life(take_ready(heap->hard, class), class->block_bytes, bytes)
-               : NULL;
+    return NULL;
 }
 
-/* As above, from a class or the nearest longer one that has any. */
-static void *alloc_nearest(struct ps_heap *heap, uint32_t class_index, size_t bytes,
-                           size_t sample_bytes, size_t align) {
-    void *block = NULL;
-    heap->is_exhausted = true;
-    while (block == NULL && class_index != PS_CLASS_NONE) { /* ends: at the last class */
-        block = alloc_present(heap, class_index, bytes, sample_bytes);
-        class_index = ps_exhausted_next(class_index, align);
+/* sample_bytes: tells the alignment. */
+static PS_COLD void *alloc_last(uint32_t class_index, size_t bytes, size_t sample_bytes) {
+    ps_mode.hook.reclaim();
+    void *block = grow_and_take(class_index);
+    if (block != NULL) {
+        return begin_life(block, ps_size_classes[class_index].block_bytes, bytes);
     }
-    heap->is_exhausted = false;
-    return block;
-}
-
-/* Allocates a longer block, as in ps_heap_alloc_exhausted. */
-static PS_COLD void *alloc_longer(struct ps_heap *heap, uint32_t class_index, size_t bytes,
-                                  size_t sample_bytes) {
     size_t align = ps_exhausted_align(class_index, sample_bytes);
-    uint32_t longer = ps_exhausted_next(class_index, align);
-    void *block = alloc_nearest(heap, longer, bytes, sample_bytes, align);
-    if (block == NULL && ps_remote_collect_rest(heap)) {
-        block = alloc_nearest(heap, class_index, bytes, sample_bytes, align);
-    }
-    return ps_exhausted_note(block);
+    return ps_exhausted_note(alloc_present(class_index, bytes, align));
 }
 
-void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, size_t sample_bytes) {
+/* The front has no block of the class. */
+static PS_NOINLINE void *refill(uint32_t class_index, size_t bytes, size_t sample_bytes) {
+    ps_front_begin_refill(class_index, bytes);
+    void *block = take_stored(class_index, !ps_retention_is_usual());
+    block = PS_LIKELY(block != NULL) ? block : grow_and_take(class_index);
+    return PS_LIKELY(block != NULL)
+               ? begin_life(block, ps_size_classes[class_index].block_bytes, bytes)
+               : alloc_last(class_index, bytes, sample_bytes);
+}
+
+/* Without sequences. */
+static PS_NOINLINE void *alloc_locked(uint32_t class_index, size_t bytes, size_t sample_bytes) {
+    void *block = ps_front_pop_locked(class_index);
+    return block != NULL ? begin_life(block, ps_size_classes[class_index].block_bytes, bytes)
+                         : refill(class_index, bytes, sample_bytes);
+}
+
+PS_INLINE void *alloc_class(uint32_t class_index, size_t bytes, size_t sample_bytes) {
+    const struct ps_front_table *table = ps_front_table_base();
+    struct ps_front *own = ps_front_thread.own;
+    void *block;
+    if (PS_LIKELY(own != NULL)) {
+        block = ps_front_pop_own(own, table, class_index);
+    } else if (PS_HAS_RSEQ && PS_LIKELY(table->has_sequences)) {
+        block = ps_front_pop_here(table, class_index);
+    } else {
+        return alloc_locked(class_index, bytes, sample_bytes);
+    }
+    return PS_LIKELY(block != NULL)
+               ? begin_life(block, ps_size_classes[class_index].block_bytes, bytes)
+               : refill(class_index, bytes, sample_bytes);
+}
+
+/* The thread's countdown of bytes is over: periodic work, and perhaps a guarded sample. */
+static PS_NOINLINE void *alloc_event(uint32_t class_index, size_t bytes, size_t sample_bytes) {
+    bool is_due = ps_front_count_event();
+    void *sample = PS_UNLIKELY(is_due) ? ps_guard_sample_class(&ps_front_thread.sampler,
+                                                               class_index, sample_bytes, NULL)
+                                       : NULL;
+    return sample != NULL ? sample : alloc_class(class_index, bytes, sample_bytes);
+}
+
+void *ps_hard_alloc(uint32_t class_index, size_t bytes, size_t sample_bytes) {
     if (PS_UNLIKELY(bytes == 0 && sample_bytes == 0)) {
         return ps_zero_alloc();
     }
     if (PS_UNLIKELY(class_index == PS_CLASS_NONE)) {
-        if (heap != NULL) {
-            ps_heap_tick(heap);
-        }
-        return ps_large_alloc(bytes, 1, NULL);
+        return ps_front_count_large(ps_large_alloc(bytes, 1, NULL), bytes);
     }
-    struct ps_hard *hard = heap->hard;
-    size_t block_bytes = ps_size_classes[class_index].block_bytes;
-    if (PS_UNLIKELY(hard == NULL)) {
-        return alloc_without_arrays(heap, class_index, bytes, sample_bytes);
-    }
-    if (hard->classes[class_index].ready_count == 0) {
-        void *block = ps_hard_refill(heap, class_index, sample_bytes);
-        if (hard->classes[class_index].ready_count == 0) {
-            return block != NULL ? block : alloc_longer(heap, class_index, bytes, sample_bytes);
-        }
-    }
-    void *block = begin_life(take_ready(hard, &hard->classes[class_index]), block_bytes, bytes);
-    return PS_LIKELY(block != NULL) ? block : alloc_longer(heap, class_index, bytes, sample_bytes);
+    ps_front_thread.left_bytes -= (int64_t)sample_bytes;
+    return PS_LIKELY(ps_front_thread.left_bytes >= 0)
+               ? alloc_class(class_index, bytes, sample_bytes)
+               : alloc_event(class_index, bytes, sample_bytes);
 }
 
-static PS_NOINLINE void *alloc_unready(struct ps_heap *heap, size_t bytes) {
-    uint32_t class_index = bytes <= PS_CLASS_BYTES_LIMIT ? ps_hard_class_of(bytes) : PS_CLASS_NONE;
-    void *block = ps_hard_alloc(heap, class_index, bytes, bytes);
-    ps_thread_leave();
-    return block;
+static PS_NOINLINE void *alloc_unclassed(size_t bytes) {
+    return ps_hard_alloc(PS_CLASS_NONE, bytes, bytes);
 }
 
-/* Takes a ready block that fits in a few loads. All other cases are tail calls, here and in
- * ps_hard_free: neither saves a register. */
-void *ps_hard_malloc(struct ps_heap *heap, size_t bytes) {
+/* Calls of other functions are tail calls, here and in ps_hard_free: neither saves a register. */
+void *ps_hard_malloc(size_t bytes) {
     if (PS_UNLIKELY(bytes - 1 >= most_bytes)) {
-        return alloc_unready(heap, bytes); /* 0 too */
+        return alloc_unclassed(bytes); /* 0 too */
     }
-    struct ps_hard *hard = heap->hard;
-    if (PS_UNLIKELY(hard == NULL)) {
-        return alloc_unready(heap, bytes);
-    }
-    struct ps_hard_class *class =
-        &hard->classes[ps_size_class_by_8[(bytes + PS_CANARY_BYTES + 7) >> 3]];
-    size_t block_bytes = class->block_bytes;
-    size_t count = class->ready_count;
-    if (PS_UNLIKELY(count == 0 || block_bytes > LOOKED_AT_WHOLE)) {
-        return alloc_unready(heap, bytes);
-    }
-    uintptr_t ready = class->ready[count - 1];
-    void *block = (void *)(ready & ~PS_READY_FRESH);
-    uint8_t *mark = ps_shadow_at(block);
-    bool is_good = (ready & PS_READY_FRESH) != 0 || ps_is_wiped(block, block_bytes);
-    if (PS_UNLIKELY(!is_good || mark == NULL)) {
-        return alloc_unready(heap, bytes);
-    }
-    class->ready_count = (uint16_t)(count - 1);
-    set_live(block, mark, block_bytes, bytes);
-    ps_thread_leave();
-    return block;
+    uint32_t class_index = ps_size_class_by_8[(bytes + PS_CANARY_BYTES + 7) >> 3];
+    ps_front_thread.left_bytes -= (int64_t)bytes;
+    return PS_LIKELY(ps_front_thread.left_bytes >= 0) ? alloc_class(class_index, bytes, bytes)
+                                                      : alloc_event(class_index, bytes, bytes);
 }
 
 /* ---- free ---- */
@@ -262,44 +292,6 @@ PS_INLINE void end_life(void *block, uint8_t *mark, size_t block_bytes) {
     uint8_t busy = ps_shadow_set_busy(mark);
     ps_wipe(block, block_bytes);
     ps_shadow_set(mark, busy, PS_SHADOW_FREED);
-}
-
-void *ps_hard_pass(struct ps_heap *heap, struct ps_span *span, void *block) {
-    uint8_t *mark = ps_shadow_of_live(block);
-    if (PS_UNLIKELY(mark == NULL)) {
-        ps_misuse_free(span, block);
-    }
-    if (PS_UNLIKELY(ps_shadow_family(mark) != 0)) {
-        ps_misuse(PS_MISUSE_FAMILY, span, block);
-    }
-    (void)check_canary(span, block);
-    check_neighbour(span, block);
-    end_life(block, mark, span->block_bytes);
-    if (PS_UNLIKELY(heap == NULL || heap->hard == NULL)) {
-        return block;
-    }
-    ps_hard_hold(heap, span->class_index, block);
-    return NULL;
-}
-
-/* Any address. */
-static PS_NOINLINE void free_slow(struct ps_slot *slot, void *block) {
-    struct ps_span *span = ps_span_holding(slot, block);
-    if (PS_UNLIKELY(span == NULL)) {
-        ps_free_large(slot, block);
-    } else {
-        struct ps_heap *heap = ps_thread_own();
-        block = ps_hard_pass(heap != NULL ? heap : ps_heap_acquire_to_free(), span, block);
-        if (block != NULL) { /* there is no heap, or none with arrays */
-            ps_heap_free_foreign_owner(ps_span_of_inside(ps_page_map_slot(block), block), block);
-        }
-    }
-    ps_thread_leave();
-}
-
-static PS_NOINLINE void hold_slow(struct ps_heap *heap, uint32_t class_index, void *block) {
-    ps_hard_hold(heap, class_index, block);
-    ps_thread_leave();
 }
 
 /*
@@ -314,66 +306,101 @@ PS_INLINE void fetch_ahead(const char *block, const char *earlier, size_t block_
     }
 }
 
-/* Frees a live block in a span of one granule, if it is intact; mark: its shadow byte. */
-PS_INLINE void free_live(struct ps_heap *heap, struct ps_span *span, void *block, uint8_t *mark,
-                         size_t block_bytes) {
+/* The same for a thread whose shard does not exist yet. */
+static PS_NOINLINE void hold_first(uint32_t class_index, void *block) {
+    struct ps_hard_shard *shard = ps_hard_make_shard_here();
+    void *other = shard != NULL ? ps_hard_swap(shard, class_index, block) : block;
+    if (other != NULL) {
+        ps_front_put(&ps_front_table, class_index, other);
+    }
+}
+
+/* Quarantines a zeroed block. The one that leaves is the next to be granted. */
+PS_INLINE void hold(uint32_t class_index, void *block, size_t block_bytes) {
+    struct ps_hard_shard *shard = ps_hard_shard_here();
+    if (PS_UNLIKELY(shard == NULL)) {
+        hold_first(class_index, block);
+        return;
+    }
+    void *other = ps_hard_swap(shard, class_index, block);
+    if (PS_LIKELY(other != NULL)) {
+        fetch_ahead(block, other, block_bytes);
+        ps_front_put(ps_front_table_base(), class_index, other);
+    }
+}
+
+/* Any address, NULL not among them. */
+static PS_NOINLINE void free_slow(void *block) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    struct ps_slab *slab = ps_slab_holding(slot, block);
+    if (slab == NULL) {
+        ps_free_large(slot, block);
+        return;
+    }
+    uint8_t *mark = ps_shadow_of_live(block);
+    if (PS_UNLIKELY(mark == NULL)) {
+        ps_slab_misuse(slab, block, PS_MISUSE_FREE);
+    }
+    if (PS_UNLIKELY(ps_shadow_family(mark) != 0)) {
+        report(PS_MISUSE_FAMILY, slab, block);
+    }
+    (void)check_canary(slab, block);
+    check_neighbour(slab, block);
+    end_life(block, mark, block_bytes_of(slab));
+    hold(slab->class_index, block, block_bytes_of(slab));
+}
+
+/* Frees a live block in a slab of one granule, if it is intact; mark: its shadow byte. */
+PS_INLINE void free_live(uint32_t class_index, void *block, uint8_t *mark, size_t block_bytes) {
     if (PS_UNLIKELY(!ps_canary_is_intact(block, ps_canary_room(block_bytes)) ||
                     is_neighbour_suspect(block, mark, block_bytes))) {
-        free_slow((struct ps_slot *)span, block);
+        free_slow(block);
         return;
     }
-    struct ps_hard *hard = heap->hard;
-    struct ps_hard_class *class = &hard->classes[span->class_index];
     end_life(block, mark, block_bytes);
-    if (PS_UNLIKELY(!ps_hard_can_swap(hard, class))) {
-        hold_slow(heap, span->class_index, block);
-        return;
-    }
-    fetch_ahead(block, ps_hard_swap(hard, class, block), block_bytes);
-    ps_thread_leave();
+    hold(class_index, block, block_bytes);
 }
 
 /* Apart from short blocks, because zeroing it takes a call. */
-static PS_NOINLINE void free_long(struct ps_heap *heap, struct ps_span *span, void *block,
-                                  uint8_t *mark) {
-    size_t block_bytes = span->block_bytes;
+static PS_NOINLINE void free_long(uint32_t class_index, void *block, uint8_t *mark) {
+    size_t block_bytes = ps_size_classes[class_index].block_bytes;
     if (block_bytes <= PS_WIPE_INLINE_BYTES) {
         __builtin_unreachable(); /* see ps_hard_free */
     }
-    free_live(heap, span, block, mark, block_bytes);
+    free_live(class_index, block, mark, block_bytes);
 }
 
-void ps_hard_free(struct ps_span *span, void *block, uintptr_t owner_key) {
-    (void)owner_key;
-    struct ps_heap *heap = ps_thread_own();
+void ps_hard_free(void *block) {
+    const struct ps_slab *slab = (const struct ps_slab *)ps_page_map_slot(block);
     uint8_t *mark = ps_shadow_at(block);
     /* relaxed: set before the block was allocated. */
-    bool is_here = ps_load_relaxed(&span->run.kind) == PS_RUN_SPAN &&
+    bool is_here = ps_load_relaxed(&slab->run.kind) == PS_RUN_SLAB &&
                    ((uintptr_t)block & (((size_t)1 << PS_SHADOW_SHIFT) - 1)) == 0 && mark != NULL &&
                    (ps_shadow_read(mark) & (PS_SHADOW_STATE | PS_SHADOW_FAMILY)) == PS_SHADOW_LIVE;
-    if (PS_UNLIKELY(!is_here || heap == NULL || heap->hard == NULL)) {
-        free_slow((struct ps_slot *)span, block);
-    } else if (span->block_bytes > PS_WIPE_INLINE_BYTES) {
-        free_long(heap, span, block, mark);
+    if (PS_UNLIKELY(!is_here)) {
+        free_slow(block);
+        return;
+    }
+    uint32_t class_index = slab->class_index;
+    size_t block_bytes = ps_size_classes[class_index].block_bytes;
+    if (block_bytes > PS_WIPE_INLINE_BYTES) {
+        free_long(class_index, block, mark);
     } else {
-        free_live(heap, span, block, mark, span->block_bytes);
+        free_live(class_index, block, mark, block_bytes);
     }
 }
 
-size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_misuse_call call) {
-    if (PS_UNLIKELY(!ps_span_has_block(span, block))) {
-        ps_misuse_met(span, block, call);
-    }
+size_t ps_hard_usable(const struct ps_slab *slab, const void *block, enum ps_misuse_call call) {
     const uint8_t *mark = ps_shadow_of_live(block);
-    if (PS_UNLIKELY(mark == NULL)) {
-        ps_misuse_met(span, block, call);
+    if (PS_UNLIKELY(!ps_slab_has_block(slab, block) || mark == NULL)) {
+        ps_slab_misuse(slab, block, call);
     }
     if (PS_UNLIKELY(call == PS_MISUSE_REALLOC && ps_shadow_family(mark) != 0)) {
-        ps_misuse(PS_MISUSE_FAMILY, span, block);
+        report(PS_MISUSE_FAMILY, slab, block);
     }
-    return check_canary(span, block);
+    return check_canary(slab, block);
 }
 
-void ps_hard_resize(const struct ps_span *span, void *block, size_t bytes) {
-    set_live(block, ps_shadow_of_live(block), span->block_bytes, bytes);
+void ps_hard_resize(const struct ps_slab *slab, void *block, size_t bytes) {
+    set_live(block, ps_shadow_of_live(block), block_bytes_of(slab), bytes);
 }

@@ -3,35 +3,40 @@
  * Hardened blocks (POOLSHIM_HARDEN). Each level adds to the one before:
  *
  *   - Level 1: malloc takes the usual path, free one of its own (level_1.c). A block is zeroed when
- *     it is freed, and the blocks of a free streak when the streak ends. Freed large blocks are
- *     quarantined (hard_large.h); those with a mapping of their own are unmapped. Blocks of size 0
- *     are inaccessible (stray.h); a size passed to free is checked (promise.c). At the end of the
- *     process free blocks must be zero (hard_sweep.c).
- *   - Level 2: malloc and free take the slow path, and small blocks pass through this file one by
- *     one on their way from and to their spans. Shadow bytes record which blocks are live, and the
- *     family of functions that made them. A freed block is quarantined until a number of others of
- *     its class have been freed, then a random one leaves: it is granted again by this thread if
- *     few others are ready, or returns to its span. It must still be zero when it is granted, which
- *     happens in random order. The slack of a block after the requested bytes ends with a canary,
- *     which is checked when the block is freed or resized, when its neighbour is freed, and at the
- *     end of the process. Inaccessible are: the last page of each span, most of a class's first
- *     spans (small/span_room.c), the addresses after each large block, addresses that were never
- *     granted, and large blocks in quarantine.
+ *     it is freed; free streaks are off. Freed large blocks are quarantined (hard_large.h); those
+ * with a mapping of their own are unmapped. Blocks of size 0 are inaccessible (stray.h); a size
+ * passed to free is checked (promise.c). At the end of the process free blocks must be zero
+ * (hard_sweep.c).
+ *   - Level 2: malloc and free take no fast path, and small blocks pass through this file one by
+ *     one on their way from and to fronts and the store. Shadow bytes record which blocks are live,
+ *     and the family of functions that made them. A freed block is quarantined until a number of
+ *     others of its class have been freed, then a random one leaves (hard_quarantine.h). It must
+ *     still be zero when it is granted, which happens in random order. The slack of a block after
+ *     the requested bytes ends with a canary, which is checked when the block is freed or resized,
+ *     when its neighbour is freed, and at the end of the process. Inaccessible are: the last page
+ *     of each slab, most of a class's first slabs (front/slab_room.h), the addresses after each
+ *     large block, addresses that were never granted, and large blocks in quarantine.
  *   - Level 3: the quarantine is longer, and some blocks are guarded samples (guard.h).
  *
- * The fast paths have no code for this; hardened threads do not take them: see struct
- * ps_thread_words. From level 2 on there are no free streaks. (Quarantine, random order, zeroing
- * and the check on reuse follow hardened_malloc; shadow bytes of live blocks follow DieHarder.)
+ * The fast paths have no code for this; hardened threads do not take them: see has_fast_alloc and
+ * has_fast_free of heap/mode.h. From level 2 on there are no free streaks and no windows.
+ * (Quarantine, random order, zeroing and the check on reuse follow hardened_malloc; shadow bytes of
+ * live blocks follow DieHarder.)
  *
- * Callers: level_1.c and level_2.c, which have the entry points and hooks of these modes. Owner of
- * the heap only, except for shadow bytes. No locks.
+ * Callers: level_1.c and level_2.c, which have the entry points and hooks of these modes. Any
+ * thread. No locks of its own.
  */
 #ifndef PS_HARDEN_HARD_H
 #define PS_HARDEN_HARD_H
 
+#include "pools/engine/base/config.h"
+#include "pools/engine/front/slab.h"
 #include "pools/engine/harden/wipe.h"
-#include "pools/engine/heap/heap.h"
-#include "pools/engine/small/link.h"
+#include "pools/engine/small/mark.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* Random, drawn at start: hard_canary.h. The second is one byte, repeated, that is not ASCII. */
 extern PS_HIDDEN uint64_t ps_canary_secret;
@@ -46,57 +51,37 @@ extern PS_HIDDEN size_t ps_hard_extra_bytes;
  * every level test ps_hard_level != 0. */
 static inline bool ps_hard_is_on(void) { return ps_hard_level >= PS_HARDEN_CHECK_BLOCKS; }
 
-/* Called once, before the first heap. */
+/* Called once, before the first block. */
 void ps_hard_start(const struct ps_config *config);
 
-/* Allocates a heap's quarantine and ready arrays; NULL when memory is exhausted: its blocks are
- * then not quarantined. */
-struct ps_hard *ps_hard_make(void);
-
 /* Allocates a block of a class for `bytes` and the extra ones. class_index: PS_CLASS_NONE if no
- * class fits. sample_bytes: `bytes`, or the aligned size for ps_heap_refill. NULL with errno
+ * class fits. sample_bytes: of a guarded sample, `bytes` or the aligned size. NULL with errno
  * ENOMEM. */
-void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, size_t sample_bytes);
+void *ps_hard_alloc(uint32_t class_index, size_t bytes, size_t sample_bytes);
 
 /* The entry points alloc and free_block of these levels: mode.h. */
-void *ps_hard_malloc(struct ps_heap *heap, size_t bytes);
-void ps_hard_free(struct ps_span *span, void *block, uintptr_t owner_key);
+void *ps_hard_malloc(size_t bytes);
+void ps_hard_free(void *block);
 
 /* The class of a request, PS_CLASS_NONE if there is none; a request of 0 bytes counts as 1. */
 static inline uint32_t ps_hard_class_of(size_t bytes) {
     return ps_size_class_of((bytes != 0 ? bytes : 1) + ps_hard_extra_bytes);
 }
 
-/*
- * Frees a block of this span. Returns the block of the same class that leaves the quarantine for
- * it, to be returned to its span, or NULL. heap: the caller's; NULL: it has none.
- */
-void *ps_hard_pass(struct ps_heap *heap, struct ps_span *span, void *block);
-
 /* Usable bytes of a live block; `call` is named in reports. */
-size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_misuse_call call);
+size_t ps_hard_usable(const struct ps_slab *slab, const void *block, enum ps_misuse_call call);
 
 /* Resizes a live block in place. */
-void ps_hard_resize(const struct ps_span *span, void *block, size_t bytes);
+void ps_hard_resize(const struct ps_slab *slab, void *block, size_t bytes);
 
 /* ---- hard_sweep.c ---- */
 
 /* Checks a block that another thread may be using; aborts when it was overwritten out of bounds or
  * after its free. */
-void ps_hard_check_other(const struct ps_span *span, const void *block);
+void ps_hard_check_other(const struct ps_slab *slab, const void *block);
 
 /* At the end of the process: checks the blocks that no later call will check. Negligible at level
  * 0, bounded at all others. */
 void ps_hard_sweep(void);
-
-/* ---- hard.c ---- */
-
-/* Returns the quarantined and ready blocks of one class, or of all, to their spans. */
-void ps_hard_flush(struct ps_heap *heap, uint32_t class_index);
-
-void ps_hard_flush_all(struct ps_heap *heap);
-
-/* Number of quarantined and ready blocks of a class. */
-size_t ps_hard_count(const struct ps_heap *heap, uint32_t class_index);
 
 #endif

@@ -6,8 +6,8 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
+#include "pools/engine/heap/block.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"

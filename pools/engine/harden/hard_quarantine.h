@@ -1,93 +1,96 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The quarantine of small blocks (levels 2 and 3 of hard.h). A heap has two arrays per class:
+ * The quarantine of small blocks (levels 2 and 3 of hard.h): a freed block takes a random place of
+ * its class, and the block that was there leaves. That one goes to the thread's front
+ * (front/front.h), whose blocks malloc grants next, or returns to the store when the front is full.
+ * A front that is empty is filled from the store, in random order.
  *
- *   held   freed blocks. A block that is freed replaces a random one here, which becomes ready.
- *   ready  blocks for malloc, which takes the last. When it is full, the older half returns to the
- *          spans; when it is empty, it is refilled from there, in random order.
+ * The places are in shards. A thread uses that of its concurrency id, so that few processors share
+ * one, and a process has as many as threads ever ran at once; or, without such ids, one of a few. A
+ * block enters and leaves by one exchange of a word: a signal handler, another thread and a reader
+ * outside of the process find each place right, and no lock is taken.
  *
- * So a block that one thread frees and allocates again touches no span, and is quarantined as long
- * as one that passes through its span. Blocks of other owners' spans are treated alike.
+ * The child of a fork of several threads returns the quarantined blocks to the bitmaps of their
+ * slabs: one may already be elsewhere on a page that was copied later. See front/store.h.
  *
- * Callers: hard.c. Owner of the heap only. No locks.
+ * Callers: hard.c, modes.c, census.c. Any thread. No locks of its own.
  */
 #ifndef PS_HARDEN_HARD_QUARANTINE_H
 #define PS_HARDEN_HARD_QUARANTINE_H
 
-#include "pools/engine/harden/guard.h"
-#include "pools/engine/heap/heap.h"
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/base/config.h"
+#include "pools/engine/heap/front_thread.h"
+#include "pools/engine/os/lock.h"
 
-/* Flag in ready: the block is zero and was not granted since it was zeroed. */
-#define PS_READY_FRESH ((uintptr_t)1)
+#include <stddef.h>
+#include <stdint.h>
 
-#define PS_READY_COUNTED 32 /* see ps_hard_count_ready */
+#define PS_HARD_SHARDS 64
 
-struct ps_hard_class {
-    uint16_t held_count;
-    uint16_t held_limit;
-    uint16_t ready_count;
-    uint16_t ready_limit;
-    void **held; /* rows are contiguous, because a thread uses few classes */
-    uintptr_t *ready;
-    uint64_t block_bytes; /* as of the bin; a power of two is found in fewer instructions */
+struct ps_hard_shard {
+    uint64_t x_random;
+    void *x_held[]; /* places of the classes, one after the other; NULL: free */
 };
 
-struct ps_hard {
-    uint64_t random;
-    int32_t became_ready; /* uncounted blocks; below 0: counted, and returned since. Without guarded
-                           * samples far below 0, where each block is one above */
-    struct ps_hard_class classes[PS_CLASS_LIMIT];
+/* Constant after the start, except for the shards. Read from outside the process, too. */
+struct ps_hard_table {
+    struct ps_hard_places { /* of a class */
+        uint16_t first;
+        uint16_t count;
+    } places[PS_CLASS_LIMIT];
+    struct ps_hard_shard *x_shards[PS_HARD_SHARDS]; /* NULL: not made */
 };
+extern PS_HIDDEN struct ps_hard_table ps_hard_table;
 
-/* Takes a block from a bin, zero except for what a write after free left; NULL when it is empty.
- * The second refills the bin then, as ps_heap_take does. */
-void *ps_hard_take(struct ps_heap *heap, uint32_t class_index);
-void *ps_hard_take_or_refill(struct ps_heap *heap, uint32_t class_index, size_t bytes);
+/* Called once, before the first block. */
+void ps_hard_quarantine_start(void);
 
-/* Refills ready of a class that has none. If none is ready afterwards, returns a guarded sample, or
- * NULL with errno ENOMEM. bytes: the request. */
-void *ps_hard_refill(struct ps_heap *heap, uint32_t class_index, size_t bytes);
+/* Returns all quarantined blocks to the store. */
+void ps_hard_flush(void);
 
-/* Returns the older half of the ready blocks to their spans. */
-void ps_hard_overflow(struct ps_heap *heap, uint32_t class_index);
+/* Number of quarantined blocks of a class. A snapshot. */
+size_t ps_hard_count(uint32_t class_index);
 
-/* Returns a block to its span. */
-void ps_hard_return(struct ps_heap *heap, void *block);
+/* The hook fork_blocks of these modes. */
+void ps_hard_fork_blocks(void);
 
-/* Counts blocks that became ready without a refill as allocations, for guarded samples. If a sample
- * is due now, returns all ready blocks of the class. */
-void ps_hard_count_ready(struct ps_heap *heap, uint32_t class_index);
-
-/* True for a guarded sample from the bin, which bypasses the quarantine. */
-static inline bool ps_hard_is_sample(const void *block) {
-    /* relaxed: no other thread has the block. */
-    return ps_guard_period != 0 &&
-           ps_load_relaxed(&ps_page_map_slot(block)->run.kind) == PS_RUN_GUARD;
+/* The index of the thread's shard: any would do. */
+PS_INLINE size_t ps_hard_shard_index(void) {
+    if (ps_front_thread.own != NULL) { /* of the first thread, or of none yet or any more */
+        return 0;
+    }
+    if (!ps_front_uses_sequences()) {
+        return ps_lock_self() % PS_HARD_SHARDS;
+    }
+    /* relaxed: the kernel writes it, for this thread. */
+    return ps_load_relaxed((const uint32_t *)(ps_thread_pointer() + (uintptr_t)ps_front_table.id)) %
+           PS_HARD_SHARDS;
 }
+
+/* The thread's shard; NULL: it is not made. */
+PS_INLINE struct ps_hard_shard *ps_hard_shard_here(void) {
+    /* acquire: pairs with ps_hard_make_shard_here. */
+    return ps_load_acquire(&ps_hard_table.x_shards[ps_hard_shard_index()]);
+}
+
+/* The same, and makes it; NULL when memory is exhausted. */
+struct ps_hard_shard *ps_hard_make_shard_here(void);
 
 /* Knuth's generator: one multiplication, whose upper half is random enough here. */
-static inline size_t ps_hard_random_below(struct ps_hard *hard, size_t limit) {
-    hard->random = hard->random * 0x5851f42d4c957f2du + 0x14057b7ef767814fu;
-    return (size_t)(((hard->random >> 32) * limit) >> 32);
+PS_INLINE size_t ps_hard_random_below(struct ps_hard_shard *shard, size_t limit) {
+    /* relaxed, both: two threads at once draw the same. */
+    uint64_t random = ps_load_relaxed(&shard->x_random) * 0x5851f42d4c957f2du + 0x14057b7ef767814fu;
+    ps_store_relaxed(&shard->x_random, random);
+    return (size_t)(((random >> 32) * limit) >> 32);
 }
 
-/* Quarantines a freed block. */
-void ps_hard_hold(struct ps_heap *heap, uint32_t class_index, void *block);
-
-/* True if a block of the class replaces another one, which becomes ready, and no more is to do. */
-PS_INLINE bool ps_hard_can_swap(const struct ps_hard *hard, const struct ps_hard_class *class) {
-    return class->held_count == class->held_limit && class->ready_count < class->ready_limit &&
-           hard->became_ready < PS_READY_COUNTED;
-}
-
-/* As ps_hard_hold, if ps_hard_can_swap. Returns the block that became ready. */
-PS_INLINE char *ps_hard_swap(struct ps_hard *hard, struct ps_hard_class *class, void *block) {
-    size_t index = ps_hard_random_below(hard, class->held_limit);
-    void *other = class->held[index];
-    hard->became_ready++;
-    class->ready[class->ready_count++] = (uintptr_t)other;
-    class->held[index] = block;
-    return other;
+/* Quarantines a freed block. Returns the block that leaves for it, or NULL. */
+PS_INLINE void *ps_hard_swap(struct ps_hard_shard *shard, uint32_t class_index, void *block) {
+    const struct ps_hard_places *places = &ps_hard_table.places[class_index];
+    size_t at = places->first + ps_hard_random_below(shard, places->count);
+    /* acq_rel: hands the zeroes of a block on to the thread that gets it. */
+    return ps_exchange_acq_rel(&shard->x_held[at], block);
 }
 
 #endif

@@ -9,13 +9,13 @@
 #include "pools/engine/harden/promise.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/front/shadow.h"
+#include "pools/engine/front/slab.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/heap/exhausted.h"
-#include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/shadow.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
 
@@ -24,17 +24,17 @@ static bool is_large(const struct ps_slot *slot, const void *block) {
     return (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block;
 }
 
-/* The span of a block that may be live, NULL if the address lies in none. */
-static const struct ps_span *span_of(const struct ps_slot *slot, const void *block) {
-    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: as above */
-    bool is_inside = kind == PS_RUN_INSIDE;
-    if (!is_inside && kind != PS_RUN_SPAN) {
-        return NULL;
-    }
-    const struct ps_span *span = is_inside ? ps_span_of_inside(slot, block) : ps_span_at(block);
-    bool is_free = ps_hard_is_on() ? ps_shadow_of_live(block) == NULL
-                                   : ps_span_has_block(span, block) && ps_heap_is_free(span, block);
-    return ps_span_has_block(span, block) && !is_free ? span : NULL;
+/* True if a block may be live. At level 1 its mark and the bitmap tell. */
+static bool is_live(const struct ps_slab *slab, const void *block) {
+    return ps_hard_is_on() ? ps_shadow_of_live(block) != NULL
+                           : !ps_mark_is_set(block) && !ps_slab_is_free(slab, block);
+}
+
+/* The class of a small block that may be live; PS_CLASS_NONE: there is none. */
+static uint32_t class_at(struct ps_slot *slot, const void *block) {
+    const struct ps_slab *slab = ps_slab_holding(slot, block);
+    bool is_one = slab != NULL && ps_slab_has_block(slab, block) && is_live(slab, block);
+    return is_one ? slab->class_index : PS_CLASS_NONE;
 }
 
 /* True for requests that malloc serves too; others are rounded up to the size of their class. */
@@ -47,14 +47,14 @@ static uint32_t class_of(size_t bytes, size_t align) {
                                   : ps_size_class_of_aligned(bytes, align);
 }
 
-static bool is_size(const struct ps_span *span, const void *block, size_t bytes, size_t align) {
+static bool is_size(uint32_t class_index, const void *block, size_t bytes, size_t align) {
     if (ps_hard_is_on()) {
-        return ps_hard_usable(span, block, PS_MISUSE_FREE) == bytes;
+        return ps_hard_usable(ps_slab_of(block), block, PS_MISUSE_FREE) == bytes;
     }
-    uint32_t class_index =
+    uint32_t wanted =
         bytes <= PS_CLASS_BYTES_LIMIT ? class_of(ps_max(bytes, 1), align) : PS_CLASS_NONE;
-    return class_index == span->class_index ||
-           (bytes <= span->block_bytes && ps_exhausted_has_lengthened());
+    return wanted == class_index ||
+           (bytes <= ps_size_classes[class_index].block_bytes && ps_exhausted_has_lengthened());
 }
 
 /* usable: of a block that is no small one; wanted: for its claimed size. */
@@ -63,17 +63,17 @@ static bool is_usable(size_t usable, size_t wanted) {
 }
 
 void ps_block_check_size(const void *block, size_t bytes, size_t align) {
-    const struct ps_slot *slot = ps_page_map_slot(block);
-    const struct ps_span *span = span_of(slot, block);
+    struct ps_slot *slot = ps_page_map_slot(block);
+    uint32_t class_index = class_at(slot, block);
     bool is_as_said = ((uintptr_t)block & (align - 1)) == 0;
-    if (span != NULL) {
-        is_as_said = is_as_said && is_size(span, block, bytes, align);
+    if (class_index != PS_CLASS_NONE) {
+        is_as_said = is_as_said && is_size(class_index, block, bytes, align);
     } else if (is_large(slot, block)) {
         size_t pages = ps_round_up(ps_max(bytes, 1), ps_os_page_bytes());
         is_as_said = is_as_said && is_usable(ps_large_usable(slot, block), pages) && pages >= bytes;
     } else if (ps_zero_is_live(block)) {
         is_as_said = is_as_said && bytes == 0;
-    } else if (ps_load_relaxed(&slot->run.kind) == PS_RUN_GUARD && /* relaxed: as in span_of */
+    } else if (ps_load_relaxed(&slot->run.kind) == PS_RUN_GUARD && /* relaxed: as in class_at */
                is_usual(bytes, align)) {
         is_as_said = is_as_said && is_usable(ps_guard_usable(block, "free"), bytes);
     } else {
@@ -81,7 +81,8 @@ void ps_block_check_size(const void *block, size_t bytes, size_t align) {
     }
     if (PS_UNLIKELY(!is_as_said)) {
         ps_fatal_block("free with a wrong size or alignment of", block,
-                       span != NULL ? span->block_bytes : bytes);
+                       class_index != PS_CLASS_NONE ? ps_size_classes[class_index].block_bytes
+                                                    : bytes);
     }
 }
 
@@ -108,12 +109,12 @@ void ps_block_check_family(void *block, enum ps_family family) {
         block_bytes = ps_large_usable(slot, block);
     } else {
         const uint8_t *mark = ps_shadow_of_live(block);
-        const struct ps_span *span = span_of(slot, block);
+        uint32_t class_index = class_at(slot, block);
         if (mark == NULL) {
             return;
         }
         made_by = (enum ps_family)ps_shadow_family(mark);
-        block_bytes = span != NULL ? span->block_bytes : 0;
+        block_bytes = class_index != PS_CLASS_NONE ? ps_size_classes[class_index].block_bytes : 0;
     }
     if (PS_UNLIKELY(made_by != family)) {
         ps_fatal_block(PS_MISUSE_FAMILY, block, block_bytes);

@@ -6,8 +6,8 @@
 #ifndef PS_HARDEN_PROMISE_H
 #define PS_HARDEN_PROMISE_H
 
+#include "pools/engine/heap/block.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/slow_path.h"
 
 /* Aborts unless the block was requested with this size and alignment, a power of two. From level 1
  * on. */

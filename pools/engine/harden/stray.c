@@ -4,15 +4,15 @@
  */
 #include "pools/engine/harden/stray.h"
 
+#include "pools/engine/front/shadow.h"
 #include "pools/engine/harden/guard.h"
-#include "pools/engine/heap/detached.h"
+#include "pools/engine/heap/bootstrap.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/shadow.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/page_cache.h"
-#include "pools/engine/small/link.h"
+#include "pools/engine/small/mark.h"
 
 #include <errno.h>
 
@@ -26,9 +26,8 @@
 
 /* The tenant's half of the slot of such a run. */
 struct zero_run {
-    uintptr_t x_owner; /* PS_KEY_NONE */
-    uint32_t x_live;   /* blocks; briefly more */
-    uint32_t x_next;   /* where the next search starts */
+    uint32_t x_live; /* blocks; briefly more */
+    uint32_t x_next; /* where the next search starts */
     struct zero_run *next;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses that are neither a block of a span nor a large block: guarded samples, blocks of size
+ * Addresses that are neither a block of a slab nor a large block: guarded samples, blocks of size
  * 0, blocks made before relocation, and foreign pointers. Called by the hooks of all modes. Any
  * thread; reports with write(2) only.
  */
@@ -9,7 +9,7 @@
 
 #include "pools/engine/base/config.h"
 #include "pools/engine/page/page_map.h"
-#include "pools/engine/small/span.h"
+#include "pools/engine/small/misuse.h"
 
 #include <stdbool.h>
 

@@ -5,7 +5,7 @@
 #include "pools/engine/heap/background.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/front_thread.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/signals.h"
@@ -19,7 +19,7 @@
 #define STACK_BYTES ((size_t)64 << 10)
 
 #define INTERVAL_MIN_MS 50
-#define SLACK_MS 500     /* after the clock was last read: heaps become idle, and are taken */
+#define SLACK_MS 500     /* after the clock was last read: fronts become idle, and return blocks */
 #define STAY_SILENCES 10 /* at most so many, for work that is left when it is alone */
 #define BEGIN_MS_MAX 100 /* for which its start blocks until its first instructions */
 
@@ -130,10 +130,10 @@ static bool take_note(void) {
 
 static void *run(void *unused) {
     (void)unused;
-    uint64_t active_ms = ps_os_now_ms(); /* last time that there was anything */
-    uint64_t others_ms = active_ms;      /* last time that there was more than one thread */
-    uint64_t quiet_ms = active_ms;       /* or that work was left, in a silence, soon after */
-    ps_thread.is_exiting = 1;            /* whatever libc allocates here makes no heap */
+    uint64_t active_ms = ps_os_now_ms();     /* last time that there was anything */
+    uint64_t others_ms = active_ms;          /* last time that there was more than one thread */
+    uint64_t quiet_ms = active_ms;           /* or that work was left, in a silence, soon after */
+    ps_front_thread.end = PS_FRONT_END_OVER; /* what libc allocates here comes from the store */
     ps_os_name_thread("poolshim");
     ps_store_relaxed(&x_has_begun, 1u); /* relaxed: nothing else is read for it */
     ps_os_wake_one(&x_has_begun);

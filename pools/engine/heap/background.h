@@ -22,11 +22,11 @@
  * Its end. A process ends with its last thread, so the background thread must not be that: the
  * program's last thread ends it first. Some system calls, such as unshare(CLONE_NEWUSER), need a
  * process of one thread, so the process has one again when the join of the second returns: the
- * joining thread ends the background thread, and does the work that is left (ps_heap_catch_up). If
- * the second thread is not joined, or too much work is left, the background thread ends by itself,
- * after one and a half purge delays and half a second without work. A thread that ends by the
- * system call `exit` and is not joined counts for good. The child of a fork has none until its
- * first pthread_create.
+ * joining thread ends the background thread, and does the work that is left
+ * (ps_maintenance_catch_up). If the second thread is not joined, or too much work is left, the
+ * background thread ends by itself, after one and a half purge delays and half a second without
+ * work. A thread that ends by the system call `exit` and is not joined counts for good. The child
+ * of a fork has none until its first pthread_create.
  *
  * System calls. A program may confine itself to few of them once it has its threads. Those of the
  * start of a thread are made before ps_background_start returns; after it the thread sleeps (futex)

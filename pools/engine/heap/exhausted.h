@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The last sources of blocks for small requests, when there is no memory for a span: the nearest
- * longer class with a free block, then a medium block. Called by refill.c, resize.c and harden/:
- * the owner of the heap, within a call.
+ * The last sources of blocks for small requests, when there is no memory for a slab: the nearest
+ * longer class with a free block, then a medium block. Callers: front_path.c, large_path.c,
+ * harden/. Any thread. No locks.
  */
 #ifndef PS_HEAP_EXHAUSTED_H
 #define PS_HEAP_EXHAUSTED_H
 
+#include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/heap.h"
+#include "pools/engine/small/size_class.h"
 
 /* The alignment that a request of `bytes` may need. Aligned requests ask for the full length of a
  * block, and are aligned as far as that length is; so a plain request of that length counts as
@@ -27,13 +28,7 @@ static inline uint32_t ps_exhausted_next(uint32_t class_index, size_t align) {
     return class_index < ps_size_class_count ? class_index : PS_CLASS_NONE;
 }
 
-/* Take a block for a request whose class gets no fresh memory, at least as aligned: the first, of a
- * longer class or a medium block; the second, of that class or a longer one. bytes: as in
- * ps_heap_refill. NULL: there is none. */
-void *ps_exhausted_take_longer(struct ps_heap *heap, uint32_t class_index, size_t bytes);
-void *ps_exhausted_take_any(struct ps_heap *heap, uint32_t class_index, size_t bytes);
-
-/* A medium block for such a request; NULL: there is none. */
+/* A medium block for a request whose class gets no fresh memory; NULL: there is none. */
 void *ps_exhausted_take_medium(size_t bytes, size_t align);
 
 /* Notes that a block may be longer than others for its request, and returns it; NULL: sets errno to

@@ -5,14 +5,14 @@
 #include "pools/engine/heap/front_path.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/bootstrap.h"
 #include "pools/engine/heap/exhausted.h"
-#include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/large.h"
+#include "pools/engine/heap/large_path.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/plain.h"
-#include "pools/engine/heap/resize.h"
+#include "pools/engine/heap/start.h"
 #include "pools/engine/os/bytes.h"
 #include "pools/engine/page/retention.h"
 
@@ -45,7 +45,7 @@ static ps_range *window_of(size_t class_index) {
 
 /* Puts a block that the store has handed out into the front, or back. */
 static void put(size_t class_index, void *block) {
-    ps_link_store(block, ps_link_mark(block));
+    ps_mark_set(block);
     if (PS_UNLIKELY(!ps_front_push(ps_front_thread.own, class_index, block))) {
         ps_store_give((uint32_t)class_index, &block, 1);
     }
@@ -65,9 +65,9 @@ static void *take(size_t class_index, bool is_any_node) {
         size_t block_bytes = ps_size_classes[class_index].block_bytes;
         char *lowest = ps_range_lowest(range);
         for (size_t i = 1; i < ps_range_count(range); i++) { /* a free of one is a misuse */
-            ps_link_store(lowest + i * block_bytes, ps_link_mark(lowest + i * block_bytes));
+            ps_mark_set(lowest + i * block_bytes);
         }
-        ps_link_clear(lowest);
+        ps_mark_clear(lowest);
         /* relaxed: as in ps_front_alloc_fresh. */
         ps_store_relaxed(window, ps_range_without_lowest(range, block_bytes));
         return lowest;
@@ -78,17 +78,21 @@ static void *take(size_t class_index, bool is_any_node) {
     while (count > 1) { /* the lowest leaves first */
         put(class_index, blocks[--count]);
     }
-    ps_link_clear(blocks[0]);
+    ps_mark_clear(blocks[0]);
     ps_add_relaxed(&ps_store_x_counts[class_index].x_singles, (uint64_t)1); /* relaxed: a count */
     return blocks[0];
 }
 
-static void *grow_and_take(size_t class_index) {
+bool ps_front_grow(size_t class_index) {
     size_t bytes = (size_t)ps_size_classes[class_index].granules << PS_GRANULE_SHIFT;
     if (ps_limit_is_on()) {
         ps_limit_make_room(bytes);
     }
-    return ps_store_grow((uint32_t)class_index) ? take(class_index, false) : NULL;
+    return ps_store_grow((uint32_t)class_index);
+}
+
+static void *grow_and_take(size_t class_index) {
+    return ps_front_grow(class_index) ? take(class_index, false) : NULL;
 }
 
 /* The same, if the class need not be the one that has no blocks. */
@@ -121,12 +125,24 @@ static PS_COLD void *take_last(size_t class_index, size_t bytes) {
     return ps_exhausted_note(block != NULL ? block : ps_exhausted_take_medium(bytes, align));
 }
 
-PS_NOINLINE void *ps_front_refill(size_t class_index, size_t bytes) {
+void ps_front_begin_refill(size_t class_index, size_t bytes) {
     note_request(class_index, bytes);
     ps_front_tick();
     ps_front_reset(ps_front_thread.own, class_index);
     (void)ps_front_raise(ps_front_thread.own, class_index);
-    void *block = take(class_index, !ps_retention_is_usual());
+}
+
+PS_NOINLINE void *ps_front_refill(size_t class_index, size_t bytes) {
+    if (PS_UNLIKELY(class_index == PS_CLASS_NONE)) { /* a request of no bytes: level 1 */
+        return ps_mode.entry.alloc(bytes);
+    }
+    ps_front_begin_refill(class_index, bytes);
+    bool is_any_node = !ps_retention_is_usual();
+    void *block = take(class_index, is_any_node);
+    if (block == NULL && ps_front_thread.streak_step != 0) {
+        ps_front_close_streak(); /* its blocks may be of the class */
+        block = take(class_index, is_any_node);
+    }
     block = PS_LIKELY(block != NULL) ? block : grow_and_take(class_index);
     return PS_LIKELY(block != NULL) ? block : take_last(class_index, bytes);
 }
@@ -138,8 +154,7 @@ PS_NOINLINE void *ps_front_alloc_locked(size_t class_index, size_t bytes) {
 
 /* ---- above the classes ---- */
 
-/* Counts the requests since the last event. Returns whether a sample is due. */
-static bool count_event(void) {
+bool ps_front_count_event(void) {
     bool is_long = ps_front_thread.armed_bytes == PS_FRONT_EVENT_BYTES;
     bool is_due = ps_front_count_bytes();
     if (PS_LIKELY(is_long)) {
@@ -151,7 +166,7 @@ static bool count_event(void) {
 }
 
 static PS_NOINLINE void *large_event(void *block, size_t bytes) {
-    bool is_due = count_event();
+    bool is_due = ps_front_count_event();
     if (PS_UNLIKELY(is_due) && ps_mode.hook.sample_large != NULL) {
         ps_mode.hook.sample_large(&ps_front_thread.sampler, block, bytes);
     }
@@ -188,7 +203,7 @@ static inline void *alloc_above(size_t bytes) {
     return PS_LIKELY(block != NULL) ? ps_front_count_large(block, bytes) : alloc_large(bytes);
 }
 
-PS_INLINE void *alloc_plain(size_t bytes) {
+void *ps_front_alloc_plain(size_t bytes) {
     if (PS_UNLIKELY(bytes > ps_size_class_max_bytes)) {
         return alloc_above(bytes);
     }
@@ -199,22 +214,17 @@ PS_INLINE void *alloc_plain(size_t bytes) {
     return ps_front_alloc_class(ps_size_class_by_8[(bytes + 7) >> 3], bytes);
 }
 
-void *ps_front_alloc_plain(size_t bytes) { return alloc_plain(bytes); }
-
 PS_NOINLINE void *ps_front_alloc_slow(size_t bytes) {
-    if (PS_UNLIKELY(ps_front_thread.fast_limit == 0 && !ps_front_may_serve())) {
-        return ps_owned_alloc(bytes);
+    if (PS_UNLIKELY(ps_front_thread.armed_bytes == 0 && !ps_front_may_serve())) {
+        return ps_bootstrap_alloc(bytes, PS_BOOTSTRAP_ALIGN);
     }
-    if (PS_UNLIKELY(ps_mode.front.alloc != NULL)) {
-        return ps_mode.front.alloc(bytes);
-    }
-    return alloc_plain(bytes);
+    return ps_mode.entry.alloc(bytes);
 }
 
 static void *serve_event(size_t class_index, size_t bytes) {
-    bool is_due = count_event();
+    bool is_due = ps_front_count_event();
     void *block = ps_front_alloc_class(class_index, bytes);
-    if (PS_LIKELY(!is_due || block == NULL)) {
+    if (PS_LIKELY(!is_due || block == NULL || class_index == PS_CLASS_NONE)) {
         return block;
     }
     void *sampled = ps_mode.hook.sample(&ps_front_thread.sampler, (uint32_t)class_index, bytes,
@@ -303,7 +313,7 @@ PS_NOINLINE void ps_front_free_locked(size_t class_index, void *block) {
 /* A block that was allocated before this process was forked. Its page is shared with the parent
  * until it is written to: so the block does not pass a front. */
 static void free_inherited(const struct ps_slab *slab, void *block) {
-    if (PS_UNLIKELY(ps_link_is_marked(block))) {
+    if (PS_UNLIKELY(ps_mark_is_set(block))) {
         ps_front_free_misused(block);
     }
     ps_store_give_range(slab->class_index, block, 1);
@@ -312,9 +322,8 @@ static void free_inherited(const struct ps_slab *slab, void *block) {
     }
 }
 
-/* A block of a slab of several granules, or of one without a tag. */
-static void free_untagged(struct ps_slab *slab, void *block) {
-    if (PS_UNLIKELY(!ps_slab_has_block(slab, block))) {
+void ps_front_free_of_slab(struct ps_slab *slab, void *block) {
+    if (PS_UNLIKELY(!ps_slab_has_block(slab, block) || ps_slab_is_free(slab, block))) {
         ps_slab_misuse(slab, block, PS_MISUSE_FREE);
     }
     if (ps_slab_is_inherited(slab)) {
@@ -324,24 +333,35 @@ static void free_untagged(struct ps_slab *slab, void *block) {
     }
 }
 
-PS_NOINLINE void ps_front_free_other(void *block) {
-    if (PS_UNLIKELY(ps_front_is_on && ps_mode.front.free_block != NULL && block != NULL)) {
-        ps_mode.front.free_block(block);
+/* A free of a thread that has no mode yet. */
+static PS_COLD void free_first(void *block) {
+    if (!ps_bootstrap_is_over()) {
+        ps_bootstrap_free(block);
         return;
     }
-    ps_front_free_plain(block);
+    ps_engine_start();
+    ps_mode.entry.free_block(block);
+}
+
+PS_NOINLINE void ps_front_free_other(void *block) {
+    if (PS_UNLIKELY(block == NULL)) {
+        return;
+    }
+    if (PS_LIKELY(ps_engine_has_started())) {
+        ps_mode.entry.free_block(block);
+    } else {
+        free_first(block);
+    }
 }
 
 void ps_front_free_plain(void *block) {
     struct ps_slot *slot = ps_page_map_slot(block);
-    if (PS_UNLIKELY(!ps_front_is_on)) {
-        ps_owned_free(block);
-    } else if (PS_LIKELY(ps_block_is_medium(slot))) {
+    if (PS_LIKELY(ps_block_is_medium(slot))) {
         ps_medium_free(slot, block);
     } else {
         struct ps_slab *slab = ps_slab_holding(slot, block);
         if (PS_LIKELY(slab != NULL)) {
-            free_untagged(slab, block);
+            ps_front_free_of_slab(slab, block);
         } else {
             ps_free_large(slot, block);
         }
@@ -361,7 +381,7 @@ size_t ps_front_usable(const void *block, enum ps_misuse_call call) {
     if (slab == NULL) {
         return 0;
     }
-    if (PS_UNLIKELY(!ps_slab_has_block(slab, block) || ps_link_is_marked(block) ||
+    if (PS_UNLIKELY(!ps_slab_has_block(slab, block) || ps_mark_is_set(block) ||
                     ps_slab_is_free(slab, block))) {
         ps_slab_misuse(slab, block, call);
     }

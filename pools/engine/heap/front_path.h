@@ -24,8 +24,8 @@
  * when a front is full and its newest three blocks are adjacent; its blocks return to the store
  * when another one opens, now and then (ps_front_tick), and when the thread ends.
  *
- * A mode that must see each malloc, or each free, has no thread with a fast_limit, and no slab:
- * heap/mode.h.
+ * In a mode that must see each malloc no thread has a fast_limit; where it must see each free, no
+ * granule has a tag: heap/mode.h.
  *
  * Slow paths: front_path.c. Callers: the entry points of shim/, C++ operator new and delete among
  * them, and slow paths.
@@ -34,7 +34,7 @@
 #define PS_HEAP_FRONT_PATH_H
 
 #include "pools/engine/heap/front_thread.h"
-#include "pools/engine/small/link.h"
+#include "pools/engine/small/mark.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,8 +63,19 @@ void *ps_front_alloc_plain(size_t bytes);
 void *ps_front_zalloc_plain(size_t bytes);
 void *ps_front_alloc_aligned_plain(size_t bytes, size_t align);
 void ps_front_free_plain(void *block);
+void ps_front_free_of_slab(struct ps_slab *slab, void *block); /* an address in it */
 void *ps_front_resize_plain(void *block, size_t bytes);
 size_t ps_front_usable_plain(const void *block);
+
+/* Parts of ps_front_refill, for modes. The first does what is due before the store is asked: it
+ * notes the request, ticks, and lets the front have more blocks. The second adds a slab of the
+ * class, within the limit; false when memory is exhausted. */
+void ps_front_begin_refill(size_t class_index, size_t bytes);
+bool ps_front_grow(size_t class_index);
+
+/* left_bytes is below 0: counts the requests since the last event, and ticks. Returns whether a
+ * sample is due. */
+bool ps_front_count_event(void);
 
 /* Counts a block above the classes that was just allocated, or resized in place, and samples it if
  * a sample is due. Returns it. block: may be NULL. */
@@ -92,10 +103,10 @@ void *ps_front_overwritten(const void *block);
 
 /* A block that leaves a front. */
 PS_INLINE void *ps_front_unmark(void *block) {
-    if (PS_UNLIKELY(!ps_link_is_marked(block))) {
+    if (PS_UNLIKELY(!ps_mark_is_set(block))) {
         return ps_front_overwritten(block);
     }
-    ps_link_clear(block);
+    ps_mark_clear(block);
     return block;
 }
 
@@ -110,7 +121,7 @@ PS_INLINE void *ps_front_alloc_fresh(size_t class_index, size_t bytes) {
     ps_store_relaxed(window,
                      ps_range_without_lowest(range, ps_size_classes[class_index].block_bytes));
     void *block = ps_range_lowest(range);
-    ps_link_clear(block); /* it is marked: front_path.c */
+    ps_mark_clear(block); /* it is marked: front_path.c */
     return block;
 }
 
@@ -152,13 +163,8 @@ PS_INLINE bool ps_front_starts(const struct ps_front_table *table, size_t class_
     return scaled - table->scaled_first[class_index] <= tag;
 }
 
-PS_INLINE void ps_front_free_class(const struct ps_front_table *table, size_t class_index,
-                                   void *block) {
-    if (PS_UNLIKELY(ps_link_is_marked(block))) {
-        ps_front_free_misused(block);
-        return;
-    }
-    ps_link_store(block, ps_link_mark(block)); /* first: another thread may take it at once */
+/* Puts a free block into the thread's front, or where a full one leaves it. */
+PS_INLINE void ps_front_put(const struct ps_front_table *table, size_t class_index, void *block) {
     struct ps_front *own = ps_front_thread.own;
     bool is_in;
     if (PS_LIKELY(own != NULL)) {
@@ -172,6 +178,16 @@ PS_INLINE void ps_front_free_class(const struct ps_front_table *table, size_t cl
     if (PS_UNLIKELY(!is_in)) {
         ps_front_free_full(class_index, block);
     }
+}
+
+PS_INLINE void ps_front_free_class(const struct ps_front_table *table, size_t class_index,
+                                   void *block) {
+    if (PS_UNLIKELY(ps_mark_is_set(block))) {
+        ps_front_free_misused(block);
+        return;
+    }
+    ps_mark_set(block); /* first: another thread may take it at once */
+    ps_front_put(table, class_index, block);
 }
 
 PS_INLINE void ps_heap_free(void *block) {

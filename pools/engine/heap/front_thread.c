@@ -5,15 +5,14 @@
 #include "pools/engine/heap/front_thread.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/detached.h"
+#include "pools/engine/heap/bootstrap.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/start.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
-
-#include <errno.h>
 
 /* A block above the classes counts for so much, if there are no samples. */
 #define LARGE_BYTES ((size_t)2 << 10)
@@ -27,24 +26,20 @@ PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_front_words, ps_front_thread) =
     PS_THREAD_LOCAL_INIT({.windows = &ps_windows_none, .own = &ps_front_none});
 /* clang-format on */
 struct ps_windows ps_windows_none;
-bool ps_front_is_on;
 
 static struct ps_front_words *first_words; /* of the thread that started the engine */
 static bool is_first_alone;                /* no other thread has begun that it knows of */
 static uint32_t x_others_have_begun;
 static uint32_t x_users; /* threads that may use fronts of ids; one that ends unnoticed for good */
 
-void ps_front_engine_start(const struct ps_config *config) {
-    if (ps_mode.hook.has_fronts && !config->heaps) {
-        ps_slab_has_tags = ps_mode.hook.has_fast_free;
-        if (ps_limit_is_on()) {
-            ps_front_bound_medium(LIMITED_MEDIUM_BYTES);
-        }
-        ps_front_start();
-        first_words = &ps_front_thread;
-        is_first_alone = true;
-        ps_front_is_on = true;
+void ps_front_engine_start(void) {
+    ps_slab_has_tags = ps_mode.hook.has_fast_free;
+    if (ps_limit_is_on()) {
+        ps_front_bound_medium(LIMITED_MEDIUM_BYTES);
     }
+    ps_front_start();
+    first_words = &ps_front_thread;
+    is_first_alone = true;
 }
 
 /* ---- samples ---- */
@@ -89,10 +84,14 @@ static struct ps_lock users_lock = PS_LOCK_INIT(PS_RANK_FRONT_USERS);
 static void begin(void) {
     struct ps_front_words *words = &ps_front_thread;
     struct ps_front *own = words == first_words ? ps_front_table.x_own : NULL;
-    if (own == NULL) { /* else ld.so has reset the words: see thread.c */
+    if (own == NULL) {
         ps_lock_acquire(&users_lock);
         ps_add_seq_cst(&x_users, 1u);
         ps_lock_release(&users_lock);
+    } else { /* ld.so has reset the words of the first thread, which has begun and is counted: it
+              * copies the initial values after IFUNC resolvers may have allocated */
+        words->is_announced = true;
+        ps_store_relaxed(&words->x_is_counted, 1u); /* relaxed: this thread's own */
     }
     if (words == first_words && is_first_alone) {
         words->own = own != NULL ? own : ps_front_make();
@@ -108,7 +107,9 @@ static void begin(void) {
     if (PS_LIKELY(ps_mode.hook.has_fast_alloc)) {
         words->fast_limit = ps_min(PS_FEW_BYTES, ps_size_class_max_bytes) + 1;
     }
-    (void)ps_front_end_is_noted(); /* last: it may allocate */
+    if (ps_front_end_is_noted()) { /* last, both: they may allocate */
+        ps_thread_count();
+    }
 }
 
 /* True if no other thread may use fronts: others have not begun, or their destructors have run.
@@ -125,8 +126,8 @@ static bool begin_alone(void) {
 }
 
 void ps_front_return_shared(bool is_all, bool may_sleep) {
-    bool is_alone = ps_front_is_on && begin_alone();
-    if (is_alone || (ps_front_is_on && may_sleep)) {
+    bool is_alone = begin_alone();
+    if (is_alone || may_sleep) {
         ps_front_return_idle(is_all, is_alone);
     }
     if (is_alone) {
@@ -147,20 +148,24 @@ void ps_front_share_own(void) {
 
 bool ps_front_may_serve(void) {
     struct ps_front_words *words = &ps_front_thread;
-    if (PS_LIKELY(words->fast_limit != 0)) {
+    if (PS_LIKELY(words->armed_bytes != 0)) { /* it has begun, and may have ended */
         return true;
     }
-    bool is_here = ps_detached_has_started() && ps_front_is_on;
-    if (is_here && words->armed_bytes == 0 && words->end != PS_FRONT_END_OVER) {
+    if (PS_UNLIKELY(!ps_bootstrap_is_over())) {
+        return false;
+    }
+    if (PS_UNLIKELY(!ps_engine_has_started())) {
+        ps_engine_start();
+    }
+    if (words->end != PS_FRONT_END_OVER) {
         begin();
     }
-    return is_here;
+    return true;
 }
 
 /* A thread that has not allocated may be past its destructors, unless it was announced. */
 PS_COLD bool ps_front_begin_to_free(void) {
-    bool may_begin =
-        ps_front_is_on && ps_front_thread.end != PS_FRONT_END_OVER && ps_thread.is_announced;
+    bool may_begin = ps_front_thread.end != PS_FRONT_END_OVER && ps_front_thread.is_announced;
     if (may_begin) {
         begin();
     }
@@ -173,10 +178,10 @@ PS_COLD bool ps_front_begin_to_free(void) {
 static void mark_blocks(char *lowest, size_t count, size_t block_bytes, const char *first) {
     for (size_t i = 0; i < count; i++) {
         char *block = lowest + i * block_bytes;
-        if (PS_UNLIKELY(block != first && ps_link_is_marked(block))) {
+        if (PS_UNLIKELY(block != first && ps_mark_is_set(block))) {
             ps_front_free_misused(block);
         }
-        ps_link_store(block, ps_link_mark(block));
+        ps_mark_set(block);
     }
 }
 
@@ -230,9 +235,7 @@ void ps_front_tick_now(void) {
     if (PS_UNLIKELY(words->own != NULL && ps_load_relaxed(&x_others_have_begun) != 0)) {
         ps_front_share_own(); /* relaxed: a hint */
     }
-    int saved_errno = errno;
-    ps_heap_tick_thread();
-    errno = saved_errno;
+    ps_maintenance_tick();
 }
 
 void ps_front_tick(void) {
@@ -279,9 +282,6 @@ void ps_front_thread_ended(void) {
 
 void ps_front_engine_fork_child(void) {
     struct ps_front_words *words = &ps_front_thread;
-    if (!ps_front_is_on) {
-        return;
-    }
     (void)ps_lock_fork_child(&users_lock);
     struct ps_front *own = ps_front_table.x_own;
     /* relaxed, both: one thread. */
@@ -290,6 +290,9 @@ void ps_front_engine_fork_child(void) {
     if (had_others) {
         ps_front_fork_child(words->own);
         ps_windows_fork_child();
+        if (ps_mode.hook.fork_blocks != NULL) {
+            ps_mode.hook.fork_blocks();
+        }
     }
     ps_store_fork_child(had_others);
     ps_store_purge_fork_child();

@@ -4,7 +4,7 @@
  * its beginning and end. heap/front_path.h is the path of a call.
  *
  * The words of a thread are in its own memory, and no other thread reads them. A thread that ends
- * without its destructors leaves a window and a streak behind. One that has run its destructors
+ * without its destructors leaves a window and a streak. One that has run its destructors
  * uses the store directly, and gets neither again.
  *
  * Callers: front_path.c, maintenance.c, start.c, thread.c, shim/threads.c. The calling thread only,
@@ -34,7 +34,7 @@ struct ps_sampler {
 };
 
 /* Initial-exec TLS. The offsets: before relocation these are words of the thread control block
- * (heap/detached.h). streak_next is then an address that is no block, and fast_limit is 0. */
+ * (heap/bootstrap.h). streak_next is then an address that is no block, and fast_limit is 0. */
 struct ps_front_words {
     char *streak_next;          /*  0 address that continues the streak */
     ptrdiff_t streak_step;      /*  8 + or - the size of a block; 0: none open */
@@ -52,6 +52,8 @@ struct ps_front_words {
     uint8_t inherited_frees;    /* 103 */
     uint64_t next_scan_ms;      /* 104 of periodic work: maintenance.c */
     size_t large_most_bytes;    /* 112 that a block above the classes counts for in left_bytes */
+    uint32_t x_is_counted;      /* 120 by background.h, until it ends; signal handlers, too */
+    bool is_announced;          /* 124 its end will be noticed, whatever it calls: thread.h */
 };
 
 /* State of the notice of the thread's end. */
@@ -65,13 +67,10 @@ enum ps_front_end {
 extern PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_front_words, ps_front_thread);
 extern PS_HIDDEN struct ps_windows ps_windows_none;
 
-/* True if threads take this path: constant after the start. */
-extern PS_HIDDEN bool ps_front_is_on;
-
 /* Called once, with the engine, after its mode has been chosen. */
-void ps_front_engine_start(const struct ps_config *config);
+void ps_front_engine_start(void);
 
-/* True if the calling thread's small blocks are in slabs. Starts the engine, which decides that. */
+/* Starts the engine and the thread, as far as they have not. False: before relocation. */
 bool ps_front_may_serve(void);
 
 /* Called by a free where the thread has no front yet. False: it does not get one. */

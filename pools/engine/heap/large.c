@@ -6,12 +6,10 @@
 #include "pools/engine/heap/large.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/bytes.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"

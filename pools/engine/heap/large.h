@@ -2,8 +2,8 @@
 /*
  * Blocks above the size classes: medium ones (medium_path.h), page runs from the page cache, and
  * from mmap_min_bytes on mappings of their own. When memory is exhausted, functions that allocate
- * return NULL with errno ENOMEM and change nothing. Callers: slow_path.c, resize.c, refill.c,
- * plain.c, the modes, shim/. Any thread. Locks only through the layers below.
+ * return NULL with errno ENOMEM and change nothing. Callers: front_path.c, large_path.c,
+ * the modes, shim/. Any thread. Locks only through the layers below.
  */
 #ifndef PS_HEAP_LARGE_H
 #define PS_HEAP_LARGE_H
@@ -22,7 +22,6 @@ enum ps_family { PS_FAMILY_MALLOC = 0, PS_FAMILY_NEW, PS_FAMILY_NEW_ARRAY, PS_FA
 
 /* The tenant's part of the slot of a run or mapping. */
 struct ps_large {
-    uintptr_t x_owner;     /* PS_KEY_NONE: matches no heap */
     size_t bytes;          /* usable; written by the holder of the block */
     enum ps_family family; /* likewise */
 };
@@ -33,7 +32,7 @@ static inline bool ps_block_is_medium(const struct ps_slot *slot) {
     return ps_load_relaxed(&slot->run.kind) == PS_RUN_MEDIUM;
 }
 
-/* True for a block above the classes: neither one of a span nor a stray one. */
+/* True for a block above the classes: neither one of a slab nor a stray one. */
 static inline bool ps_block_is_large(const struct ps_slot *slot, const void *block) {
     if (ps_block_is_medium(slot)) {
         return ps_medium_is_live(slot, block);

@@ -28,23 +28,10 @@ void ps_mode_start(const struct ps_config *config) {
         (void)ps_mode_hooks[index].start(config);
     }
     ps_mode.entry = ps_mode_entries[index];
-    ps_mode.front = ps_mode_fronts[index];
     ps_mode.hook = ps_mode_hooks[index];
     if (ps_os_page_bytes() <= sizeof ps_mode) {
         (void)ps_os_freeze(&ps_mode, sizeof ps_mode); /* refused: writable, otherwise equal */
     }
-}
-
-bool ps_mode_makes_no_state(void **state) {
-    *state = NULL;
-    return true;
-}
-
-void ps_mode_ignores_heap(struct ps_heap *heap) { (void)heap; }
-
-void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
-    (void)heap;
-    (void)class_index;
 }
 
 void ps_mode_ignores_tick(void) {}

@@ -12,8 +12,8 @@
  * The fast path has no hook. In a mode that must see every malloc, or every free, threads do not
  * take it: see has_fast_alloc and has_fast_free.
  *
- * Before the start all pointers are NULL. A thread with a heap finds its mode here, because the
- * heap was created after the start; all others go through detached.c, which starts the engine.
+ * Before the start all pointers are NULL. A thread with a fast_limit finds its mode here, because
+ * the thread has begun after the start; all others start the engine first (ps_front_may_serve).
  * Callers: heap/. No locks: the rows are constant after the start.
  */
 #ifndef PS_HEAP_MODE_H
@@ -21,60 +21,34 @@
 
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/base/config.h"
-#include "pools/engine/small/link.h"
+#include "pools/engine/small/misuse.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct ps_bin;
-struct ps_heap;
 struct ps_run;
 struct ps_sampler;
 struct ps_slab;
 struct ps_slot;
-struct ps_span;
 
 enum ps_mode_index {
     PS_MODE_PLAIN = 0, /* with a sampled heap profile on demand: profile/demand.h */
     PS_MODE_SAMPLED,   /* plain, with guarded samples */
     PS_MODE_ZEROED,    /* level 1 of POOLSHIM_HARDEN: free takes the slow path */
-    PS_MODE_HARDENED,  /* levels 2 and 3: malloc and free take the slow path */
+    PS_MODE_HARDENED,  /* levels 2 and 3: neither malloc nor free takes the fast path */
     PS_MODE_RECORDED,
     PS_MODE_TRACED, /* recorded, with each call of windows of time */
     PS_MODE_COUNT
 };
 
 /*
- * Slow paths of the entry points. heap: the calling thread's, or the shared one of detached.c; NULL
- * only for requests above PS_CLASS_BYTES_LIMIT. Results and errors are those of the functions of
- * fast_path.h and slow_path.h.
- *
- * alloc of a mode without a fast alloc, and free_block of one without a fast free, are tail calls:
- * they end with ps_thread_leave, unless keeps_heaps is set.
+ * Entry points. alloc sees the requests that do not take the fast path: all of them without
+ * has_fast_alloc. free_block sees the blocks that do not, and all of them without has_fast_free;
+ * any address but NULL. resize, usable: any address but NULL. Any thread, also one whose
+ * destructors have run. Results and errors are those of block.h.
  */
 struct ps_mode_entry {
-    void *(*alloc)(struct ps_heap *heap, size_t bytes);
-    void *(*zalloc)(struct ps_heap *heap, size_t bytes);
-    void *(*alloc_aligned)(struct ps_heap *heap, size_t bytes, size_t align);
-
-    /* block: may be NULL. span: its slot, of any kind; owner_key: as read from the slot. */
-    void (*free_block)(struct ps_span *span, void *block, uintptr_t owner_key);
-
-    /* block: not NULL. */
-    void *(*resize)(void *block, size_t bytes);
-    size_t (*usable)(const void *block);
-};
-
-/*
- * Entry points where small blocks are in slabs (has_fronts), NULL where the mode's is the plain
- * one. Those of the table above take their place in other modes.
- *
- * alloc sees the requests that do not take the fast path: all of them without has_fast_alloc.
- * free_block sees the blocks that do not, and all of them without has_fast_free; any address but
- * NULL. resize, usable: any address but NULL. Any thread, also one whose destructors have run.
- */
-struct ps_mode_front {
     void *(*alloc)(size_t bytes);
     void *(*zalloc)(size_t bytes);
     void *(*alloc_aligned)(size_t bytes, size_t align);
@@ -95,38 +69,12 @@ struct ps_mode_hook {
     bool has_fast_alloc;
     bool has_fast_free;
 
-    /* True if small blocks are in slabs, and threads have fronts: heap/front_path.h. Else they are
-     * in spans of heaps. */
-    bool has_fronts;
-
-    /* True if heaps are not taken from threads that make no calls: see thread.h. */
-    bool keeps_heaps;
-
-    /* True if the refill hook must return a block of the class: see exhausted.h. */
-    bool refills_by_class;
-
     /* Starts the mode. Called once, under the initialisation lock, after the layers below. Returns
      * false when the mode is unavailable; the process then gets the plain mode. */
     bool (*start)(const struct ps_config *config);
 
-    /* Creates the `mode_state` of a new heap, which may be NULL. Returns false when memory is
-     * exhausted. */
-    bool (*make_state)(void **state);
-
-    /* The calling thread has got a heap; or is about to give it up. */
-    void (*thread_start)(struct ps_heap *heap);
-    void (*thread_end)(struct ps_heap *heap);
-
-    /* Serves a request whose bin is empty: see ps_heap_refill. If memory is exhausted, the block
-     * may be of a longer class, or a medium block, unless refills_by_class. */
-    void *(*refill)(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
-
-    /* Takes the first block of a bin that was just refilled. */
-    void *(*take)(struct ps_heap *heap, uint32_t class_index);
-
-    /* Counts requests of so many bytes of classes, where small blocks are in slabs. Returns how
-     * many more may pass before the next call, 1 or more, or PS_COUNT_EACH; *is_due: a sample is
-     * due. NULL: there are no samples. */
+    /* Counts requests of so many bytes. Returns how many more may pass before the next call, 1 or
+     * more, or PS_COUNT_EACH; *is_due: a sample is due. NULL: there are no samples. */
     int64_t (*count_bytes)(struct ps_sampler *sampler, int64_t bytes, bool *is_due);
 
     /* A sampled block instead of one of the slab; NULL: none is taken. */
@@ -140,27 +88,17 @@ struct ps_mode_hook {
     /* Ends the sample of a run or a mapping that is being freed, if it is one. NULL: none are. */
     void (*end_sample)(const void *block);
 
-    /* Counts the pops of the class's list that an event of free has found since the last. NULL: not
-     * counted. */
-    void (*count_pops)(struct ps_heap *heap, uint32_t class_index, int64_t popped);
-
-    /* True if a free streak may continue from the newest block by this step. NULL: always. */
-    bool (*may_open_streak)(const struct ps_span *span, const char *newest, ptrdiff_t step);
-
-    /* Returns the blocks of a free streak that has ended to their span, which may have another
-     * owner. */
-    void (*return_streak)(struct ps_heap *heap, struct ps_span *span, char *lowest, size_t blocks);
-
-    /* Returns the blocks of a class that the mode caches to their spans. */
-    void (*flush_class)(struct ps_heap *heap, uint32_t class_index);
-
     /* Takes a freed large block's run, BUSY, for the page cache, now or later. */
     void (*release_run)(struct ps_run *run);
 
     /* Returns quarantined memory to the page cache, on demand or before a request fails. */
     void (*reclaim)(void);
 
-    /* Handle an address outside of spans that is not a large block: a mode's own block, or a
+    /* In the child of a fork whose process had several threads: returns free blocks that the mode
+     * has to the bitmaps of their slabs, as ps_front_fork_child does. NULL: it has none. */
+    void (*fork_blocks)(void);
+
+    /* Handle an address outside of slabs that is not a large block: a mode's own block, or a
      * foreign pointer. */
     void (*stray_free)(struct ps_slot *slot, void *block);
     size_t (*stray_usable)(const struct ps_slot *slot, const void *block, enum ps_misuse_call call);
@@ -175,7 +113,6 @@ struct ps_mode_hook {
 /* The rows of the chosen mode, alone in their page. Written once. */
 struct PS_ALIGNED(PS_PAGE_BYTES_LIMIT) ps_mode {
     struct ps_mode_entry entry;
-    struct ps_mode_front front;
     struct ps_mode_hook hook;
 };
 
@@ -183,16 +120,12 @@ extern PS_HIDDEN struct ps_mode ps_mode;
 
 /* modes.c: the only symbols of higher layers that the core uses. */
 PS_HOOK extern PS_HIDDEN const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT];
-PS_HOOK extern PS_HIDDEN const struct ps_mode_front ps_mode_fronts[PS_MODE_COUNT];
 PS_HOOK extern PS_HIDDEN const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT];
 
 /* Chooses and starts the mode. Called once, at start, under the initialisation lock. */
 void ps_mode_start(const struct ps_config *config);
 
 /* Hooks that do nothing. */
-bool ps_mode_makes_no_state(void **state);
-void ps_mode_ignores_heap(struct ps_heap *heap);
-void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index);
 void ps_mode_ignores_tick(void);
 void ps_mode_ignores_fork(void);
 

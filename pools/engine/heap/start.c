@@ -8,16 +8,11 @@
 #include "pools/engine/heap/start.h"
 
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/detached.h"
-#include "pools/engine/heap/front_path.h"
-#include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/front_thread.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/registry.h"
-#include "pools/engine/heap/remote.h"
-#include "pools/engine/heap/slow_path.h"
 #include "pools/engine/heap/surplus.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
@@ -25,7 +20,8 @@
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/retention.h"
-#include "pools/engine/small/orphans.h"
+#include "pools/engine/small/mark.h"
+#include "pools/engine/small/size_class.h"
 
 #include <pthread.h>
 
@@ -40,36 +36,19 @@ static void prepare(void) { ps_lock_fork_begin(); }
 
 static void parent(void) { ps_lock_fork_end(); }
 
-/* Forwards the notices of heaps whose threads do not exist here. All locks are free. */
-static void salvage_heaps(void) {
-    for (struct ps_heap *heap = ps_registry_first(); heap != NULL; heap = heap->next_heap) {
-        if (heap->x_state == PS_HEAP_DEAD) {
-            ps_heap_take_all_notices(heap);
-        } else {
-            ps_heap_forward_notices(heap); /* a thread that is not here may have been forwarding */
-        }
-    }
-}
-
 static void child(void) {
     ps_page_cache_fork_child();
     ps_medium_fork_child();
     ps_medium_purge_fork_child();
     ps_surplus_fork_child();
     ps_mapping_fork_child();
-    ps_steal_fork_child();
     ps_front_engine_fork_child();
+    ps_thread_fork_child();
     ps_limit_fork_child();
-    ps_orphans_fork_child();
     ps_mode.hook.fork_child();
-    const struct ps_heap *late_heap = ps_detached_fork_child();
     ps_lock_fork_child(&init_lock);
-    ps_registry_fork_child(late_heap);
-    ps_background_fork_child(ps_thread.has_begun != 0);
-    if (ps_lock_fork_repaired()) {
-        ps_steal_fork_salvage(); /* first: reads lists of notices that the next call empties */
-        salvage_heaps();
-    }
+    /* relaxed: one thread. */
+    ps_background_fork_child(ps_load_relaxed(&ps_front_thread.x_is_counted) != 0);
     ps_lock_fork_end();
 }
 
@@ -79,7 +58,7 @@ static void child(void) {
 static void start_locked(void) {
     struct ps_config config = PS_CONFIG_DEFAULT;
     ps_configure(&config);
-    ps_link_start();
+    ps_mark_start();
     ps_size_class_start(&config);
     ps_page_cache_start(&config);
     ps_retention_set_delay(config.purge_delay_ms);
@@ -87,8 +66,7 @@ static void start_locked(void) {
     ps_large_start(&config);
     ps_mode_start(&config);
     ps_rseq_start();
-    ps_front_engine_start(&config);
-    ps_take_start();
+    ps_front_engine_start();
 }
 
 PS_COLD void ps_engine_start(void) {

@@ -3,11 +3,10 @@
  * Start of the engine, before its first allocation, and its repair in the child of a fork.
  *
  * No lock is taken for a fork (os/lock.h gives the reason); the child repairs its copy in this
- * order. Locks that other threads held are rolled back and released. The heaps of all other threads
- * become DEAD: their spans remain valid, their blocks can be freed, and a span is salvaged when a
- * notice for it is due. Then operations that other threads had begun between two locked sections
- * are completed where their state is known. Other memory is lost in the child: for each thread that
- * was inside of the engine a run, notices of some spans, the lists of a granule cache.
+ * order. Locks that other threads held are rolled back and released. The blocks in fronts and
+ * windows of other threads return to their slabs (front/store.h). Operations that other threads had
+ * begun between two locked sections are completed where their state is known. Other memory is lost
+ * in the child: for each thread that was inside of the engine a run, the lists of a granule cache.
  */
 #ifndef PS_HEAP_START_H
 #define PS_HEAP_START_H
@@ -20,7 +19,7 @@
 
 /*
  * Fills in the configuration; *config has the defaults. Called once, under the initialisation lock,
- * before the first heap exists. The engine has a weak definition that changes nothing; a program
+ * before the first thread begins. The engine has a weak definition that changes nothing; a program
  * that links the engine may define its own, which must not allocate.
  */
 PS_HOOK void ps_configure(struct ps_config *config);

@@ -22,15 +22,11 @@
 
 /* All ranks: a thread that holds a lock may take only one of a higher rank. */
 enum ps_lock_rank {
-    PS_RANK_INIT = 1,        /* heap/start.c, pages/alone.c: one-time initialisation */
-    PS_RANK_EXITED = 2,      /* heap/detached.c: the heap of calls after thread exit */
-    PS_RANK_FRONT_USERS = 3, /* heap/front_path.c: threads that use fronts; never with the next */
-    PS_RANK_REGISTRY = 3,    /* heap/registry.c: list of heaps */
-    PS_RANK_ORPHAN = 4,      /* small/orphans.c: spans without an owner */
-    PS_RANK_SURPLUS = 4,     /* heap/surplus.c: bound on free memory; never with the one above */
-    PS_RANK_MAPPING = 5,     /* heap/mapping.c: freed mappings kept for reuse */
-    PS_RANK_STEAL = 6, /* heap/remote_steal.c: one stealing thread at a time; never with the next */
-    PS_RANK_PURGE = 6, /* page/purge.c: one purging thread; held over madvise, as the next */
+    PS_RANK_INIT = 1,         /* heap/start.c, pages/alone.c: one-time initialisation */
+    PS_RANK_FRONT_USERS = 3,  /* heap/front_thread.c: threads that use fronts */
+    PS_RANK_SURPLUS = 4,      /* heap/surplus.c: bound on free memory */
+    PS_RANK_MAPPING = 5,      /* heap/mapping.c: freed mappings kept for reuse */
+    PS_RANK_PURGE = 6,        /* page/purge.c: one purging thread; held over madvise, as the next */
     PS_RANK_MEDIUM_PURGE = 6, /* page/medium_purge.c: one purging thread; together with neither */
     PS_RANK_DEMAND = 6,       /* profile/demand.c: begin and end of sampling; with none of those */
     PS_RANK_STORE = 6,        /* front/store.c: slabs of a class; with none of those */
@@ -38,7 +34,8 @@ enum ps_lock_rank {
     PS_RANK_MEDIUM = 7,       /* page/medium_regions.c: a shard; one at a time, without the above */
     PS_RANK_STORE_CHUNK = 7,  /* front/store.c: bitmaps; with neither */
     PS_RANK_WINDOWS = 7,      /* front/window.c: records without a thread; likewise */
-    PS_RANK_METADATA = 8,     /* page/metadata.c: memory for heaps and map leaves */
+    PS_RANK_STARTS = 7,       /* heap/thread.c: routines of threads; likewise */
+    PS_RANK_METADATA = 8,     /* page/metadata.c: memory for fronts and map leaves */
     PS_RANK_MAGAZINE = 9,     /* pages/magazine.c: list of magazines */
     PS_RANK_DEPOT = 10,       /* pages/depot.c: free pages in granules; innermost */
     PS_RANK_SLICE_DEPOT = 12, /* slice/depot.c, and three more: full lists and runs */

@@ -4,14 +4,14 @@
  * and which allocations are dense, that is, expected to be filled. In huge pages the first touch is
  * four times cheaper per byte, but each touch allocates 2 MiB.
  *
- *   dense spans, dense chunks of pools   unless POOLSHIM_THP=never, in arenas of their own kind
+ *   dense slabs, dense chunks of pools   unless POOLSHIM_THP=never, in arenas of their own kind
  *   all other memory in arenas           with POOLSHIM_THP=always only
  *   mappings of large blocks             as the system has it, unless POOLSHIM_THP=never
  *   purged parts of huge pages           refused until the whole page is free, see
  *                                        ps_huge_keep_holes
  *   sparsely touched tables              refused
  *   chunks of ps_source_mmap             if the pool asks for them
- *   spans and arenas near a limit        not requested, see retention.h
+ *   slabs and arenas near a limit        not requested, see retention.h
  *
  * Mechanisms are elsewhere: arena.c reserves arenas of whole huge pages, page_cache.c searches the
  * runs of both kinds in its order, purge.c cuts purges at huge pages. Callers: those, page_map.c,
@@ -28,14 +28,14 @@
 #define PS_HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 /*
- * Bytes in the spans of one class in one heap from which on further spans are dense: such a class
- * usually grows further and is filled. With a lower bound, dense spans would cost 2 MiB per class
+ * Bytes in the slabs of one class from which on further slabs are dense: such a class
+ * usually grows further and is filled. With a lower bound, dense slabs would cost 2 MiB per class
  * of each small thread.
  */
 #define PS_HUGE_CLASS_BYTES ((size_t)4 << 20)
 
 /*
- * The largest blocks of dense spans: touching one makes its pages resident, and programs usually
+ * The largest blocks of dense slabs: touching one makes its pages resident, and programs usually
  * touch only the head of larger ones, as of buffers. With all classes from 1 MiB on, 500 MiB were
  * resident where 33 were touched.
  */
@@ -55,10 +55,10 @@ void ps_huge_start(enum ps_thp thp);
 /* True when dense, or other, memory in arenas should use huge pages: of a run, by its is_huge. */
 bool ps_huge_is_wanted(bool is_dense);
 
-/* True when the next span of a class is dense. spans_bytes: of the class's spans in
+/* True when the next slab of a class is dense. slabs_bytes: of the class's slabs in
  * the heap, or in all that share them. */
-static inline bool ps_huge_is_dense_class(size_t block_bytes, size_t spans_bytes) {
-    return spans_bytes >= PS_HUGE_CLASS_BYTES && block_bytes <= PS_HUGE_BLOCK_BYTES &&
+static inline bool ps_huge_is_dense_class(size_t block_bytes, size_t slabs_bytes) {
+    return slabs_bytes >= PS_HUGE_CLASS_BYTES && block_bytes <= PS_HUGE_BLOCK_BYTES &&
            ps_retention_is_usual();
 }
 

@@ -45,10 +45,9 @@ void ps_medium_mark_granule(char *base, size_t index) {
         /* relaxed: a free of a wild pointer into the granule reads these. */
         ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_marks[page], (uint8_t)0);
     }
-    /* relaxed, both: other threads learn of a block of the region only later; a walk over all
+    /* relaxed: other threads learn of a block of the region only later; a walk over all
      * slots reads `back` once it has read the kind below. */
     ps_store_relaxed(&slot->run.back, (uint16_t)index);
-    ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_owner, PS_KEY_MEDIUM);
     /* release: pairs with walks over all slots. */
     ps_store_release(&slot->run.kind, (uint8_t)PS_RUN_MEDIUM);
 }
@@ -63,8 +62,7 @@ static void mark_granules(const struct ps_run *run) {
 static void unmark_granules(struct ps_run *run) {
     for (size_t i = PS_MEDIUM_GRANULES; i-- > 0;) {
         struct ps_slot *slot = ps_page_map_slot(run->base + i * PS_GRANULE_BYTES);
-        /* relaxed, all: free() only classifies by them. 0 is PS_KEY_NONE. */
-        ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_owner, (uintptr_t)0);
+        /* relaxed, both: free() only classifies by them. */
         ps_store_relaxed(&slot->run.kind, (uint8_t)(i == 0 ? PS_RUN_BUSY : PS_RUN_NONE));
         ps_store_relaxed(&slot->run.back, (uint16_t)0);
     }

@@ -13,15 +13,15 @@
  * All of this state is in the slots of the page map: a free page is never touched. Each granule of
  * a region leads to its head by `back`, and has a byte for each of its pages: the mark of the block
  * that starts there. The thread or cache that owns the block changes its mark outside of the lock.
- * When memory is exhausted a span may borrow granules of a region (medium_lend.c); it then owns
- * their slots.
+ * When memory is exhausted a slab may borrow granules of a region (medium_lend.c); their slots are
+ * then its own.
  *
- * Why not spans: a span of a class above 8 KiB has a few blocks of one size, for one thread. In
- * servers with many threads two thirds of all free memory was in such spans. Why not runs of the
+ * Why not slabs: a slab of a class above 8 KiB has a few blocks of one size. In servers with many
+ * threads two thirds of all free memory was in such slabs. Why not runs of the
  * page cache: these are 64 KiB at least.
  *
  * Any thread; the lock of a shard (medium_regions.h), held for a walk over the bits of a region.
- * Callers: heap/medium_path.c, small/span.c, medium_purge.c, record/census.c.
+ * Callers: heap/medium_path.c, front/store.c, medium_purge.c, record/census.c.
  */
 #ifndef PS_PAGE_MEDIUM_H
 #define PS_PAGE_MEDIUM_H
@@ -42,9 +42,6 @@
 #define PS_MEDIUM_ALIGN_LIMIT PS_MEDIUM_GRANULE_PAGES
 #define PS_MEDIUM_BYTES_LIMIT (PS_MEDIUM_PAGES_LIMIT << PS_MEDIUM_PAGE_SHIFT)
 
-/* Owner keys in the slots of a region; see small/span.h, which has the others. */
-#define PS_KEY_MEDIUM ((uintptr_t)3)
-
 /* A mark: 0 if no block starts there, otherwise its length in pages, and a flag for a free block in
  * a thread's cache. */
 #define PS_MEDIUM_WAITS 0x80
@@ -52,8 +49,7 @@
 
 /* The tenant's part of the slot of each granule of a region. */
 struct ps_medium_granule {
-    uintptr_t x_owner;                        /*  0 PS_KEY_MEDIUM */
-    uint8_t x_marks[PS_MEDIUM_GRANULE_PAGES]; /*  8 */
+    uint8_t x_marks[PS_MEDIUM_GRANULE_PAGES]; /*  0 */
 };
 
 /*
@@ -63,16 +59,16 @@ struct ps_medium_granule {
  */
 struct ps_medium_region {
     struct ps_medium_granule granule;  /*  0 */
-    uint64_t free[PS_PAGE_BIT_WORDS];  /* 24 */
-    uint64_t dirty[PS_PAGE_BIT_WORDS]; /* 56 */
-    uint16_t longest;                  /* 88 in pages */
-    uint16_t free_pages;               /* 90 */
-    uint16_t dirty_free;               /* 92 */
-    uint8_t is_refused;                /* 94 purging was refused; no page was freed since */
-    uint8_t x_shard;                   /* 95 see medium_regions.h */
+    uint64_t free[PS_PAGE_BIT_WORDS];  /* 16 */
+    uint64_t dirty[PS_PAGE_BIT_WORDS]; /* 48 */
+    uint16_t longest;                  /* 80 in pages */
+    uint16_t free_pages;               /* 82 */
+    uint16_t dirty_free;               /* 84 */
+    uint8_t is_refused;                /* 86 purging was refused; no page was freed since */
+    uint8_t x_shard;                   /* 87 see medium_regions.h */
 };
 
-_Static_assert(sizeof(struct ps_medium_region) == PS_TENANT_BYTES, "a tenant's half of a slot");
+_Static_assert(sizeof(struct ps_medium_region) <= PS_TENANT_BYTES, "a tenant's half of a slot");
 
 /* A block by its address and its length in pages, in one word. */
 typedef uintptr_t ps_medium_block;
@@ -118,12 +114,12 @@ void ps_medium_give(const ps_medium_block *blocks, size_t count);
 bool ps_medium_extend(ps_medium_block block, size_t more);
 
 /*
- * Lends granules to a span: a run, BUSY, cut out of a region where all their pages are free. For
+ * Lends granules to a slab: a run, BUSY, cut out of a region where all their pages are free. For
  * when the page cache has none: a region that a few blocks pin has up to 15 granules without any.
  * *at: the index of the first of them in the region, never 0, where the region's own account lies.
  * NULL: no region has so many next to each other. (medium_lend.c)
  *
- * Their slots are the span's until ps_medium_take_back, which frees the pages again.
+ * Their slots are the slab's until ps_medium_take_back, which frees the pages again.
  */
 struct ps_run *ps_medium_lend(size_t granules, size_t *at);
 void ps_medium_take_back(struct ps_run *run, size_t at);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Granules of regions that spans borrow, see medium.h. Called when memory is exhausted. The pages
+ * Granules of regions that slabs borrow, see medium.h. Called when memory is exhausted. The pages
  * of a lent granule count as used, and the region remains on its list, so it empties as before once
  * they return. Only slots of the borrowed granules change outside of the lock of the region's
  * shard: their pages are the borrower's. If the program forks between both steps, they are lost in
@@ -33,8 +33,7 @@ static struct ps_run *describe(const struct ps_run *region, size_t first, size_t
     char *base = region->base + first * PS_GRANULE_BYTES;
     for (size_t i = granules; i-- > 0;) {
         struct ps_slot *slot = ps_page_map_slot(base + i * PS_GRANULE_BYTES);
-        /* relaxed, all: as in unmark_granules of medium.c. */
-        ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_owner, (uintptr_t)0);
+        /* relaxed, both: as in unmark_granules of medium.c. */
         ps_store_relaxed(&slot->run.kind, (uint8_t)(i == 0 ? PS_RUN_BUSY : PS_RUN_NONE));
         ps_store_relaxed(&slot->run.back, (uint16_t)0);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A bump allocator for metadata. See metadata.h. Lock: metadata_lock, protects all variables here;
- * held over the mapping of a new 256 KiB piece, four times per megabyte of heaps.
+ * held over the mapping of a new 256 KiB piece, four times per megabyte.
  */
 #include "pools/engine/page/metadata.h"
 
@@ -11,7 +11,7 @@
 
 #define PIECE_BYTES ((size_t)256 << 10)
 #define TAKE_ALIGN ((size_t)128)  /* a slot of the page map */
-#define LONG_ALIGN ((size_t)4096) /* of long structures: most heaps use one page only */
+#define LONG_ALIGN ((size_t)4096) /* of long structures */
 
 PS_UNDO_LOG(metadata_undo, 4);
 static struct ps_lock metadata_lock = PS_LOCK_INIT_UNDO(PS_RANK_METADATA, &metadata_undo);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory for the engine's own structures, apart from the program's blocks, so that an overflow of a
- * block cannot reach them. Never freed: the registry recycles heaps, leaves of the map are
+ * block cannot reach them. Never freed: leaves of the map are
  * permanent. Zeroed. Any thread; own lock (PS_RANK_METADATA).
  */
 #ifndef PS_PAGE_METADATA_H

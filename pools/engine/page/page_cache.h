@@ -8,7 +8,7 @@
  * node (node.h) has its own sorts.
  *
  * Any thread; one lock (PS_RANK_PAGE), held for O(1) steps and, rarely, the reservation of an
- * arena; ps_page_cache_walk, of a census, takes it for the whole heap. Callers: small/span.c,
+ * arena; ps_page_cache_walk, of a census, takes it for the whole heap. Callers: front/store.c,
  * heap/large.c, page/purge.c.
  */
 #ifndef PS_PAGE_PAGE_CACHE_H
@@ -59,8 +59,8 @@ struct ps_run *ps_page_cache_take_present(size_t granules, size_t align_granules
 /* As ps_page_cache_take without alignment, from dirty runs and their clean neighbours only. */
 struct ps_run *ps_page_cache_take_dirty(size_t granules);
 
-/* Returns a run; its tenant bytes must have owner PS_KEY_NONE already. Never fails. The second
- * variant is for a run without memory, which reads as zero. */
+/* Returns a run. Never fails. The second variant is for a run without memory, which reads as
+ * zero. */
 void ps_page_cache_give(struct ps_run *run);
 void ps_page_cache_give_zero(struct ps_run *run);
 
@@ -127,7 +127,7 @@ extern PS_HIDDEN bool ps_page_cache_is_shut;
 bool ps_page_cache_open(char *base, size_t bytes);
 
 /* Records the access of these granules. A returned run preserves it, which saves its next user a
- * system call: without this, spans of few blocks made three in their life, and a loop over blocks
+ * system call: without this, slabs of few blocks made three in their life, and a loop over blocks
  * of 4 KiB took 50 times as long as at level 0. */
 void ps_page_cache_set_access(char *base, size_t granules, enum ps_access access);
 

@@ -24,7 +24,7 @@
  * 2 MiB for the first arena) mlockall() made all of that resident and failed under the usual limit
  * of 8 MiB. And no leaf could be mapped in the last 2 MiB of an address-space limit.
  *
- * A slot has two tenants. Bytes 0..95 belong to the user of the run that starts there (a span, a
+ * A slot has two tenants. Bytes 0..95 belong to the user of the run that starts there (a slab, a
  * large block); the last 32 bytes are the page layer's own `struct ps_run`. Slots are never moved
  * or unmapped, so a late reader sees old data instead of faulting.
  *
@@ -61,8 +61,7 @@ enum ps_run_kind {
     PS_RUN_NONE = 0, /* not a head: foreign address, or the inside of a run */
     PS_RUN_FREE,     /* in the page cache */
     PS_RUN_BUSY,     /* between owners: being purged or transferred */
-    PS_RUN_SPAN,     /* head of a span */
-    PS_RUN_INSIDE,   /* inside of a span or slab; `back` granules after its head */
+    PS_RUN_INSIDE,   /* inside of a slab; `back` granules after its head */
     PS_RUN_BLOCK,    /* one large block */
     PS_RUN_MAPPING,  /* one large block in a mapping of its own */
     PS_RUN_MEDIUM,   /* a granule of a region of medium blocks, `back` after its head: medium.h */

@@ -27,7 +27,7 @@ enum ps_pressure {
 };
 
 /* Between two scans of a heap for its caches: batches of remote frees, medium blocks, fully free
- * spans. Sooner while memory is short. */
+ * slabs. Sooner while memory is short. */
 #define PS_RETENTION_SCAN_MS 250
 
 /* Bound on the memory of quarantined large blocks, unless one has more. The same at any pressure: a

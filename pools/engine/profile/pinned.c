@@ -15,7 +15,7 @@
 /* Blocks of a slab that are not free: those in fronts are taken for live ones. relaxed: see the
  * file comment. */
 static size_t live_blocks(const struct ps_slab *slab) {
-    size_t capacity = ps_class_capacity(slab->class_index);
+    size_t capacity = slab->capacity;
     return capacity - ps_min(ps_load_relaxed(&slab->x_free_count), capacity);
 }
 

@@ -2,11 +2,11 @@
 /*
  * Free memory that live blocks pin, charged to the stacks that allocated them.
  *
- * A free block of a span serves its size class only while the span has a live block. Each live
- * block is charged with the free memory of its span divided by the live blocks there. Sampled
+ * A free block of a slab serves its size class only while the slab has a live block. Each live
+ * block is charged with the free memory of its slab divided by the live blocks there. Sampled
  * blocks represent the others; they are in no slab, so the sample names the one that would have had
- * it. If that span was released since, the block would be alone in it. The sum over the samples of
- * a class is scaled to the sum over its spans.
+ * it. If that slab was released since, the block would be alone in it. The sum over the samples of
+ * a class is scaled to the sum over its slabs.
  *
  * Caller: the shim, when it writes a profile; nothing is counted before. Any thread; takes the page
  * lock, then the table lock for each chain. Cost: O(granules in use + live samples).
@@ -30,7 +30,7 @@ struct ps_pinned_entry {
 struct ps_pinned {
     struct ps_pinned_entry *entries;
     size_t mask;                    /* entries - 1 */
-    double actual[PS_CLASS_LIMIT];  /* free bytes in spans with live blocks */
+    double actual[PS_CLASS_LIMIT];  /* free bytes in slabs with live blocks */
     double claimed[PS_CLASS_LIMIT]; /* by samples */
 };
 

@@ -10,14 +10,12 @@
 #include "pools/engine/front/window.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
-#include "pools/engine/heap/free_list.h"
+#include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/medium_path.h"
-#include "pools/engine/heap/registry.h"
-#include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/page/arena.h"
 #include "pools/engine/page/metadata.h"
@@ -25,13 +23,8 @@
 #include "pools/engine/page/page_peek.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/profile/profile.h"
-#include "pools/engine/small/orphans.h"
-#include "pools/engine/small/span_remote.h"
 
 #include <string.h>
-
-/* Most blocks that one heap's mean counts for. */
-#define WEIGHT_LIMIT ((uint64_t)1 << 40)
 
 /* Counts of the layers below. */
 struct layers {
@@ -43,28 +36,16 @@ struct layers {
 
 struct count {
     struct ps_census *out;
-    struct layers layers;             /* without locks: what the walk finds of them */
-    uint64_t weights[PS_CLASS_LIMIT]; /* of the means of rounding, by class */
+    struct layers layers; /* without locks: what the walk finds of them */
 };
-
-static void count_span(struct ps_census *census, const struct ps_span *span) {
-    struct ps_census_class *class = &census->classes[span->class_index];
-    size_t popped = ps_load_relaxed(&span->popped); /* relaxed: see the file comment */
-    size_t window = ps_span_window_blocks(span);
-    class->prepared_blocks += window;
-    class->taken_blocks += popped - window; /* modulo 2^64, until the heaps' counts are added */
-    class->spans++;
-    class->span_bytes += (uint64_t)span->run.granules << PS_GRANULE_SHIFT;
-    class->live_blocks += ps_span_live_blocks(span);
-}
 
 static void count_slab(struct ps_census *census, const struct ps_slab *slab) {
     struct ps_census_class *class = &census->classes[slab->class_index];
-    size_t capacity = ps_class_capacity(slab->class_index);
+    size_t capacity = slab->capacity;
     /* relaxed: see the file comment. */
     class->live_blocks += capacity - ps_min(ps_load_relaxed(&slab->x_free_count), capacity);
-    class->spans++;
-    class->span_bytes += (uint64_t)slab->run.granules << PS_GRANULE_SHIFT;
+    class->slabs++;
+    class->slab_bytes += (uint64_t)slab->run.granules << PS_GRANULE_SHIFT;
 }
 
 static void count_region(struct ps_census *census, struct ps_slot *slot) {
@@ -77,11 +58,9 @@ static void count_region(struct ps_census *census, struct ps_slot *slot) {
 
 static void count_slot(struct ps_slot *slot, void *context) {
     struct ps_census *out = ((struct count *)context)->out;
-    /* acquire: pairs with ps_span_create; makes the constant fields of a span visible. */
+    /* acquire: pairs with ps_store_grow; makes the constant fields of a slab visible. */
     uint8_t kind = ps_load_acquire(&slot->run.kind);
-    if (kind == PS_RUN_SPAN && ((struct ps_span *)slot)->class_index < out->class_count) {
-        count_span(out, (struct ps_span *)slot);
-    } else if (kind == PS_RUN_SLAB && ((struct ps_slab *)slot)->class_index < out->class_count) {
+    if (kind == PS_RUN_SLAB && ((struct ps_slab *)slot)->class_index < out->class_count) {
         count_slab(out, (struct ps_slab *)slot);
     } else if (kind == PS_RUN_BLOCK) {
         out->run_live_count++;
@@ -114,64 +93,31 @@ static void peek_at_slot(struct ps_slot *slot, void *context) {
     count_free(slot, &((struct count *)context)->layers);
 }
 
-/* Subtracts free blocks that count as used in their spans. */
+/* Subtracts free blocks that count as used in their slabs. */
 static void subtract(struct ps_census_class *class, uint64_t blocks) {
     class->prepared_blocks += blocks;
     class->live_blocks -= ps_min(blocks, class->live_blocks);
 }
 
-/* Heaps count by what malloc took from them. */
-static void count_bin(struct ps_census_class *class, const struct ps_bin *bin, uint64_t *weight) {
-    uint64_t taken = ps_load_relaxed(&bin->x_taken);       /* relaxed: see the file comment */
-    uint64_t rounding = ps_load_relaxed(&bin->x_rounding); /* relaxed: as above */
-    class->taken_blocks += taken;
-    class->rounding += ps_min(taken, WEIGHT_LIMIT) * rounding;
-    *weight += ps_min(taken, WEIGHT_LIMIT);
-}
-
-static void count_heap(struct ps_heap *heap, void *context) {
-    struct count *count = context;
-    struct ps_census *out = count->out;
-    for (uint32_t i = 0; i < out->class_count; i++) {
-        count_bin(&out->classes[i], &heap->bins[i], &count->weights[i]);
-    }
-    out->heap_total_count++;
-    /* relaxed, all three: see the file comment. */
-    out->heap_live_count += ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE;
-    out->remote_free_count += ps_load_relaxed(&heap->x_remote_frees);
-    out->remote_batch_count += ps_load_relaxed(&heap->x_remote_batches);
-}
-
-/* Subtracts the hardened blocks in the caches of the caller's heap. */
-static void subtract_held(struct ps_census *out, const struct ps_heap *heap) {
-    for (uint32_t i = 0; i < out->class_count; i++) {
-        subtract(&out->classes[i], ps_hard_count(heap, i));
-    }
-}
-
-/* Subtracts what the processors cache, and what fronts and windows have; adds what was taken of
- * these. */
+/* Subtracts what fronts, windows and the quarantine have; adds what was taken of these. */
 static void subtract_cached(struct ps_census *out) {
     for (uint32_t i = 0; i < out->class_count; i++) {
         struct ps_census_class *class = &out->classes[i];
         size_t in_windows = ps_windows_blocks(i);
-        subtract(class, ps_front_blocks(i) + in_windows);
+        subtract(class, ps_front_blocks(i) + in_windows + ps_hard_count(i));
         /* relaxed, both: see the file comment. */
         class->taken_blocks += ps_load_relaxed(&ps_store_x_counts[i].x_windowed) - in_windows;
         class->taken_blocks += ps_load_relaxed(&ps_store_x_counts[i].x_singles) + ps_front_takes(i);
-        if (ps_front_is_on) {
-            class->rounding = ps_front_rounding(i);
-        }
+        class->rounding = ps_front_rounding(i);
     }
 }
 
-static void sum_classes(struct ps_census *out, const uint64_t *weights) {
+static void sum_classes(struct ps_census *out) {
     for (uint32_t i = 0; i < out->class_count; i++) {
         struct ps_census_class *class = &out->classes[i];
         uint64_t live_bytes = class->live_blocks * class->block_bytes;
-        class->rounding = weights[i] != 0 ? class->rounding / weights[i] : class->rounding;
         out->small_live_bytes += live_bytes;
-        out->small_span_bytes += class->span_bytes;
+        out->small_slab_bytes += class->slab_bytes;
         out->rounding_bytes += (live_bytes >> 8) * class->rounding >> 8;
         out->malloc_count += class->taken_blocks;
         out->free_count -= class->live_blocks;
@@ -236,7 +182,6 @@ static void add_layers(struct ps_census *out, const struct layers *layers) {
     out->map_cached_count = mappings->cached_count;
     out->map_cached_bytes = mappings->cached_bytes;
     out->limit_source = ps_load_relaxed(&ps_limit_x_counts.source); /* relaxed: as above */
-    out->orphan_span_count = ps_orphans_count();
     out->mapped_bytes = out->arena_bytes - out->cache_clean_bytes + mappings->live_bytes +
                         mappings->cached_bytes + out->guard_held_bytes + out->metadata_bytes;
     sum_calls(out);
@@ -260,22 +205,11 @@ void ps_census_take(struct ps_census *out) {
         return;
     }
     ps_front_close_streak();
-    ps_thread_enter();
-    struct ps_heap *heap = ps_heap_recover();
-    if (heap != NULL) { /* settle the caller's streak and batches first */
-        ps_streak_close(heap);
-        ps_remote_flush(heap);
-    }
     struct count count = {.out = out};
     ps_page_cache_walk(count_slot, &count);
-    ps_heap_walk(count_heap, &count);
-    if (heap != NULL) {
-        subtract_held(out, heap);
-    }
-    ps_thread_leave();
     subtract_cached(out);
     read_layers(&count.layers);
-    sum_classes(out, count.weights);
+    sum_classes(out);
     add_layers(out, &count.layers);
 }
 
@@ -285,13 +219,8 @@ void ps_census_peek(struct ps_census *out) {
     }
     struct count count = {.out = out};
     ps_page_peek(peek_at_slot, &count);
-    /* relaxed: a heap is on the list for good, and was complete before. */
-    for (struct ps_heap *heap = ps_load_relaxed(&ps_registry_x_heaps); heap != NULL;
-         heap = heap->next_heap) {
-        count_heap(heap, &count);
-    }
     subtract_cached(out);
     peek_at_layers(&count.layers);
-    sum_classes(out, count.weights);
+    sum_classes(out);
     add_layers(out, &count.layers);
 }

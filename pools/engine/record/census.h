@@ -2,8 +2,8 @@
 /*
  * The census: a snapshot of everything that the engine counts, taken on demand. Each layer owns its
  * counters; this file adds them up, and takes the words that figures.def names. Callers:
- * shim/stats.c, shim/introspect.c, tests. Any thread, at any time. Takes the page-cache and
- * registry locks one after the other, allocates nothing, needs about 3 KiB for the result. Cost:
+ * shim/stats.c, shim/introspect.c, tests. Any thread, at any time. Takes the page-cache
+ * lock, allocates nothing, needs about 3 KiB for the result. Cost:
  * O(granules in use).
  */
 #ifndef PS_RECORD_CENSUS_H
@@ -19,9 +19,9 @@ struct ps_census_class {
     uint32_t block_bytes;     /* size of every block of the class */
     uint64_t live_blocks;     /* allocated */
     uint64_t prepared_blocks; /* ready in windows and fronts, not live */
-    uint64_t spans;           /* spans of this class */
-    uint64_t span_bytes;      /* their address space */
-    uint64_t taken_blocks;    /* allocated from spans since the start */
+    uint64_t slabs;           /* slabs of this class */
+    uint64_t slab_bytes;      /* their address space */
+    uint64_t taken_blocks;    /* allocated from slabs since the start */
     uint64_t rounding;        /* share of a block beyond its request, of 65536: the mean of a sample
                                * of requests */
 };
@@ -37,7 +37,7 @@ struct ps_census {
     uint64_t mapped_bytes;      /* arenas used so far + mappings + samples + metadata */
     uint64_t rounding_bytes;    /* estimate: of small_live_bytes, more than was requested */
     uint64_t small_live_bytes;  /* sum of live_blocks x block_bytes */
-    uint64_t small_span_bytes;  /* sum of span_bytes */
+    uint64_t small_slab_bytes;  /* sum of slab_bytes */
     uint64_t run_live_bytes;    /* live runs */
     uint64_t run_cached_bytes;  /* medium blocks in caches */
     uint64_t pages_bytes;       /* granules that the pools library allocates by pages */
@@ -52,14 +52,9 @@ struct ps_census {
     uint64_t run_live_count;
     uint64_t map_live_count;
     uint64_t map_cached_count;
-    uint64_t remote_free_count;  /* blocks freed by a thread that does not own them */
-    uint64_t remote_batch_count; /* atomic transfers of these blocks */
-    uint64_t heap_live_count;    /* heaps attached to a running thread */
-    uint64_t heap_total_count;   /* heaps created since the start */
-    uint64_t orphan_span_count;  /* spans without an owner */
-    bool has_calls;              /* malloc_count and free_count are known: not where freed blocks
-                                  * are quarantined */
-    const char *limit_source;    /* what the limit was computed from */
+    bool has_calls;           /* malloc_count and free_count are known: not where freed blocks
+                               * are quarantined */
+    const char *limit_source; /* what the limit was computed from */
     uint32_t class_count;
     struct ps_census_class classes[PS_CLASS_LIMIT];
 };
@@ -69,7 +64,7 @@ void ps_census_take(struct ps_census *out);
 
 /*
  * The same from a signal handler, or inside of a call of malloc: takes no lock and changes nothing.
- * Blocks in the caller's free streak and batches count as live, and runs that another thread is
+ * Blocks in the caller's free streak count as live, and runs that another thread is
  * moving may be missing or count twice.
  */
 void ps_census_peek(struct ps_census *out);

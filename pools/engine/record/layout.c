@@ -16,11 +16,9 @@
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/draw.h"
 #include "pools/engine/heap/front_path.h"
-#include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
-#include "pools/engine/heap/registry.h"
 #include "pools/engine/page/arena.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/metadata.h"
@@ -30,8 +28,8 @@
 #include "pools/engine/profile/demand.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/profile/table.h"
+#include "pools/engine/small/mark.h"
 #include "pools/engine/small/size_class.h"
-#include "pools/engine/small/span_remote.h"
 
 #define FIELD(name, type, member)                                                                  \
     { name, sizeof(((const type *)0)->member), offsetof(type, member) }
@@ -71,7 +69,6 @@ static const struct ps_layout_number numbers[] = {
     CONSTANT("kind.none", PS_RUN_NONE),
     CONSTANT("kind.free", PS_RUN_FREE),
     CONSTANT("kind.busy", PS_RUN_BUSY),
-    CONSTANT("kind.span", PS_RUN_SPAN),
     CONSTANT("kind.inside", PS_RUN_INSIDE),
     CONSTANT("kind.block", PS_RUN_BLOCK),
     CONSTANT("kind.mapping", PS_RUN_MAPPING),
@@ -86,30 +83,7 @@ static const struct ps_layout_number numbers[] = {
     FIELD("slab.free_count", struct ps_slab, x_free_count),
     FIELD("slab.fresh", struct ps_slab, fresh),
     FIELD("slab.class", struct ps_slab, class_index),
-
-    FIELD("span.owner", struct ps_span, x_owner),
-    FIELD("span.free_countdown", struct ps_span, free_countdown),
-    FIELD("span.countdown_start", struct ps_span, countdown_start),
-    FIELD("span.used", struct ps_span, used),
-    FIELD("span.carved", struct ps_span, carved),
-    FIELD("span.handed", struct ps_span, handed),
-    FIELD("span.popped", struct ps_span, popped),
-    FIELD("span.remote", struct ps_span, x_remote),
-    FIELD("span.class", struct ps_span, class_index),
-    FIELD("span.block_bytes", struct ps_span, block_bytes),
-    FIELD("span.first", struct ps_span, first),
-    FIELD("span.limit", struct ps_span, limit),
-    FIELD("span.salt", struct ps_span, salt),
-    FIELD("span.gap_head", struct ps_span, gap_head),
-    FIELD("gap.next", struct ps_gap, next),
-    FIELD("gap.blocks", struct ps_gap, blocks),
-    CONSTANT("span.handed_shift", PS_SCALED_SHIFT),
-    CONSTANT("owner.orphan", PS_KEY_ORPHAN),
-    CONSTANT("owner.mask", PS_KEY_MASK),
-    CONSTANT("remote.list_shift", PS_REMOTE_LIST_SHIFT),
-    CONSTANT("remote.gaps_shift", PS_REMOTE_GAPS_SHIFT),
-    CONSTANT("remote.blocks_mask", PS_REMOTE_MASK),
-    CONSTANT("remote.dropped", PS_REMOTE_CLAIMED | PS_REMOTE_DRAINED),
+    FIELD("slab.capacity", struct ps_slab, capacity),
 
     FIELD("medium.marks", struct ps_medium_granule, x_marks),
     FIELD("medium.free", struct ps_medium_region, free),
@@ -136,38 +110,13 @@ static const struct ps_layout_number numbers[] = {
     FIELD("store_counts.windowed", struct ps_store_counts, x_windowed),
     FIELD("store_counts.singles", struct ps_store_counts, x_singles),
 
-    /* Heaps. */
-    FIELD("heap.next", struct ps_heap, next_heap),
-    FIELD("heap.state", struct ps_heap, x_state),
-    FIELD("heap.bins", struct ps_heap, bins),
-    FIELD("heap.remote_frees", struct ps_heap, x_remote_frees),
-    FIELD("heap.remote_batches", struct ps_heap, x_remote_batches),
-    FIELD("heap.streak_span", struct ps_heap, streak_span),
-    FIELD("heap.streak_first", struct ps_heap, streak_first),
-    FIELD("heap.thread", struct ps_heap, x_thread),
-    FIELD("heap.remote", struct ps_heap, remote),
-    FIELD("heap.singles", struct ps_heap, singles),
-    FIELD("heap.singles_count", struct ps_heap, singles_count),
-    FIELD("heap.hard", struct ps_heap, hard),
-    FIELD("heap.thread_pointer", struct ps_heap, x_thread_pointer),
-    CONSTANT("heap.live", PS_HEAP_LIVE),
-    CONSTANT("heap.parked", PS_HEAP_PARKED),
-    CONSTANT("heap.shared", PS_HEAP_SHARED),
-    CONSTANT("heap.dead", PS_HEAP_DEAD),
-    CONSTANT("heap.held", PS_HEAP_HELD),
-    CONSTANT("heap.idle", PS_HEAP_IDLE),
-    SIZE("bin", struct ps_bin),
-    FIELD("bin.rounding", struct ps_bin, x_rounding),
-    FIELD("bin.taken", struct ps_bin, x_taken),
-    SIZE("entry", struct ps_remote_entry),
-    FIELD("entry.span", struct ps_remote_entry, span),
-    FIELD("entry.count", struct ps_remote_entry, count),
-    FIELD("thread.streak_next", struct ps_thread_words, streak_next),
-    FIELD("thread.streak_step", struct ps_thread_words, streak_step),
-    FIELD("hard.classes", struct ps_hard, classes),
-    SIZE("hard_class", struct ps_hard_class),
-    FIELD("hard_class.held", struct ps_hard_class, held_count),
-    FIELD("hard_class.ready", struct ps_hard_class, ready_count),
+    /* The quarantine of small blocks. */
+    FIELD("hard.places", struct ps_hard_table, places),
+    FIELD("hard.shards", struct ps_hard_table, x_shards),
+    {"hard_shard.held", sizeof(void *), offsetof(struct ps_hard_shard, x_held)},
+    SIZE("hard_places", struct ps_hard_places),
+    FIELD("hard_places.first", struct ps_hard_places, first),
+    FIELD("hard_places.count", struct ps_hard_places, count),
 
     SIZE("class", struct ps_size_class),
     FIELD("class.block_bytes", struct ps_size_class, block_bytes),
@@ -241,10 +190,8 @@ const struct ps_layout poolshim_layout = {
             PLACE("front_places", ps_front_table.places),
             PLACE("front_rounding", ps_front_x_rounding),
             PLACE("medium_singles", ps_front_x_medium_singles),
-            PLACE("has_fronts", ps_front_is_on),
             PLACE("windows", ps_windows_x_made),
             PLACE("store_counts", ps_store_x_counts),
-            PLACE("heaps", ps_registry_x_heaps),
             PLACE("classes", ps_size_classes),
             PLACE("class_count", ps_size_class_count),
             PLACE("mappings", ps_mapping_x_counts),
@@ -252,7 +199,8 @@ const struct ps_layout poolshim_layout = {
             PLACE("profile", ps_profile_x_counts),
             PLACE("large_allocs", ps_large_x_allocs),
             PLACE("hard_level", ps_hard_level),
-            PLACE("mark_salt", ps_link_mark_salt),
+            PLACE("hard", ps_hard_table),
+            PLACE("mark_salt", ps_mark_salt),
             PLACE("profile_settings", ps_profile_settings),
             PLACE("table", ps_table_memory),
             PLACE("lost_stack", ps_table_x_lost),

@@ -13,7 +13,7 @@
  *   numbers  names, offsets and lengths of the fields of their structures; constants of length 0
  *
  * A reader knows both by name, so that fields may move and names may be added. A change of what a
- * name means, or of an equation between fields (slab.h, span.h, span_remote.h, medium.h), is
+ * name means, or of an equation between fields (slab.h, medium.h), is
  * another version. Each word that is read was right at some moment during the reading; sums of
  * several words are off by what threads do meanwhile, as those of the census are. docs/stats.md has
  * the bounds. The other side: scripts/poolshim_cli/live/.
@@ -36,7 +36,7 @@ enum ps_layout_word {
     PS_LAYOUT_WORDS
 };
 
-#define PS_LAYOUT_PLACES (33 + PS_LAYOUT_WORDS)
+#define PS_LAYOUT_PLACES (32 + PS_LAYOUT_WORDS)
 
 struct ps_layout_place {
     char name[24];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See record_peak.h. Lock: record_lock, protects the snapshots, the tally of ended threads except
- * x_remote_frees, and the static variables without x_. It is innermost. Tallies are on a list that
- * only grows.
+ * See record_peak.h. Lock: record_lock, protects the snapshots and the static variables without x_.
+ * It is innermost.
  */
 #include "pools/engine/record/record_peak.h"
 
@@ -10,12 +9,12 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
+#include "pools/engine/page/page_map.h"
 
 #include <string.h>
 
 #define SLOTS (PS_RECORD_PEAKS + 2) /* the peaks, the current rise's, and one to write to */
-#define SLOT_BYTES ((size_t)2 << 20)
-#define SLOT_ENTRIES (SLOT_BYTES / sizeof(struct ps_record_entry))
+#define SLOT_BYTES (PS_RECORD_SIZES * sizeof(struct ps_record_entry))
 #define WORDS ((PS_RECORD_SIZES + 63) / 64)
 
 #define COLLECTS_MAX 8 /* attempts to read a size for a snapshot */
@@ -29,12 +28,7 @@
 #define SIMILAR_SHARE 16 /* mixes are equal if a smaller share of bytes differs */
 #define UNIT 65536       /* a whole mix */
 
-struct ps_tally *ps_record_ended;
-
-PS_UNDO_LOG(record_undo, 4); /* of ps_record_peak_fold; the rest is reset in a child */
-static struct ps_lock record_lock = PS_LOCK_INIT_UNDO(PS_RANK_RECORD, &record_undo);
-static struct ps_tally *x_tallies;
-static uint32_t x_tally_count;
+static struct ps_lock record_lock = PS_LOCK_INIT(PS_RANK_RECORD);
 static PS_SPARSE uint64_t x_used[WORDS]; /* sizes that were requested at least once */
 static uint64_t x_large_count;
 static uint64_t x_large_bytes;
@@ -44,7 +38,6 @@ static uint64_t x_floor;     /* live bytes below which the rise has ended, or th
 static PS_SPARSE struct ps_record_peak slots[SLOTS];
 static uint8_t order[SLOTS]; /* permutation of slots: [0..kept_count) peaks, then RISING and
                                 SPARE */
-static bool has_ended;       /* a thread has ended; before that their tally is empty */
 static size_t kept_count;
 static bool has_rising;  /* slot RISING has the current rise; else live bytes fall */
 static uint64_t highest; /* highest published live bytes of all snapshots */
@@ -62,29 +55,17 @@ static void swap_slots(size_t a, size_t b) {
 }
 
 bool ps_record_peak_start(void) {
-    char *memory = ps_metadata_map(SLOTS * SLOT_BYTES);
+    size_t bytes = ps_round_up(SLOTS * SLOT_BYTES, PS_GRANULE_BYTES);
+    char *memory = ps_metadata_map(bytes);
     if (memory == NULL) {
         return false;
     }
-    ps_huge_refuse(memory, SLOTS * SLOT_BYTES);
+    ps_huge_refuse(memory, bytes);
     for (size_t i = 0; i < SLOTS; i++) {
         slots[i].entries = (struct ps_record_entry *)(memory + i * SLOT_BYTES);
         order[i] = (uint8_t)i;
     }
-    ps_record_ended = ps_record_make();
-    return ps_record_ended != NULL;
-}
-
-void ps_record_peak_add(struct ps_tally *tally) {
-    tally->next = ps_load_relaxed(&x_tallies); /* relaxed: the swap validates it */
-    /* release: pairs with first_tally; makes next visible. */
-    while (!ps_cas_weak_release(&x_tallies, &tally->next, tally)) {
-    }
-    ps_add_relaxed(&x_tally_count, 1u); /* relaxed: a count */
-}
-
-static struct ps_tally *first_tally(void) {
-    return ps_load_acquire(&x_tallies); /* acquire: pairs with ps_record_peak_add */
+    return true;
 }
 
 void ps_record_peak_first(size_t number) {
@@ -118,73 +99,43 @@ static size_t next_used(size_t number) {
 #define FOR_USED(number)                                                                           \
     for (size_t number = next_used(0); number < PS_RECORD_SIZES; number = next_used(number + 1))
 
-static void add_entry(struct ps_record_peak *peak, int32_t thread, size_t number, int64_t live) {
-    struct ps_record_entry *entry = &peak->entries[peak->count++];
-    *entry = (struct ps_record_entry){(uint64_t)live, thread, (uint32_t)number};
+/* Reads one size, over all shards. Returns its live blocks; *moves: its allocations and frees. */
+static uint64_t collect(size_t number, uint64_t *moves) {
+    int64_t live = 0;
+    *moves = 0;
+    for (size_t i = 0; i < PS_RECORD_SHARDS; i++) {
+        const struct ps_record_count *count = &ps_record_shards[i].sizes[number];
+        /* relaxed, both: running counts. `made` is read last, so that no free is counted without
+         * its allocation, where both are of one shard. */
+        uint64_t freed = ps_load_relaxed(&count->x_freed);
+        uint64_t made = ps_load_relaxed(&count->x_made);
+        live += (int64_t)(made - freed);
+        *moves += made + freed;
+    }
+    return live > 0 ? (uint64_t)live : 0;
 }
 
 /*
- * Adds entries for the live blocks of one size, over all tallies. Returns the number of allocations
- * and frees of the size so far. A tally is negative if its thread freed blocks that an ended thread
- * had allocated.
- */
-static uint64_t collect(struct ps_record_peak *peak, size_t number) {
-    uint64_t moves = 0;
-    int64_t rest = 0; /* blocks of threads that are not running */
-    for (const struct ps_tally *tally = first_tally(); tally != NULL; tally = tally->next) {
-        if (tally == ps_record_ended && !has_ended) {
-            continue;
-        }
-        /* relaxed, all: running counts. `made` is read last, so that no free is counted without its
-         * allocation. */
-        uint64_t remote_frees = ps_load_relaxed(&tally->x_remote_frees[number]);
-        uint64_t freed = ps_load_relaxed(&tally->sizes[number].x_freed);
-        uint64_t made = ps_load_relaxed(&tally->sizes[number].x_made);
-        uint32_t thread = ps_load_relaxed(&tally->x_thread); /* relaxed: see ps_record_begin */
-        int64_t live = (int64_t)(made - freed - remote_frees);
-        /* Reserves room for one entry of ended threads per remaining size. */
-        bool is_room = peak->count + (PS_RECORD_SIZES - number) < SLOT_ENTRIES;
-        if (thread != 0 && live > 0 && is_room) {
-            add_entry(peak, (int32_t)thread, number, live);
-        } else {
-            rest += live;
-        }
-        moves += made + freed + remote_frees;
-    }
-    if (rest > 0) {
-        add_entry(peak, PS_RECORD_ENDED, number, rest);
-    }
-    return moves;
-}
-
-/* Live blocks of one size among the entries from `first` on. */
-static uint64_t live_from(const struct ps_record_peak *peak, size_t first) {
-    uint64_t live = 0;
-    for (size_t i = first; i < peak->count; i++) {
-        live += peak->entries[i].live_count;
-    }
-    return live;
-}
-
-/*
- * Reads one size. A block that moves between two tallies while they are read can be seen in both,
- * and if this thread is descheduled in between, each tally can be seen at a time when it had nearly
- * all blocks. So a size is read twice, and again while many of its blocks moved in between (a
- * double collect: Afek and others, "Atomic snapshots of shared memory", 1993). Between sizes a
- * delay does no harm.
+ * Reads one size. A block that one thread makes and another frees while the shards are read can be
+ * seen by one half, and if this thread is descheduled in between, each shard can be seen at a time
+ * when most blocks counted there. So a size is read twice, and again while many of its blocks moved
+ * in between (a double collect: Afek and others, "Atomic snapshots of shared memory", 1993).
+ * Between sizes a delay does no harm.
  */
 static void take_number(struct ps_record_peak *peak, size_t number) {
-    size_t first = peak->count;
-    uint64_t moves = collect(peak, number);
+    uint64_t moves;
+    uint64_t live = collect(number, &moves);
     for (int i = 1; i < COLLECTS_MAX; i++) {
         uint64_t before = moves;
-        peak->count = first;
-        moves = collect(peak, number);
-        if (moves - before <= live_from(peak, first) / MOVES_SHARE) {
+        live = collect(number, &moves);
+        if (moves - before <= live / MOVES_SHARE) {
             break;
         }
     }
-    peak->live_bytes += live_from(peak, first) * ps_record_bytes_of(number);
+    if (live != 0) {
+        peak->entries[peak->count++] = (struct ps_record_entry){live, number};
+        peak->live_bytes += live * ps_record_bytes_of(number);
+    }
 }
 
 static void take_locked(struct ps_record_peak *peak) {
@@ -243,9 +194,7 @@ static void keep_locked(void) {
 
 static uint64_t step_at(uint64_t total) {
     uint64_t share = total >= highest ? STEP_SHARE : STEP_SHARE_BELOW;
-    /* relaxed: a hint. Many threads make a snapshot expensive. */
-    uint64_t factor = 1 + ps_load_relaxed(&x_tally_count) / 64;
-    return ps_max(total / share, STEP_LEAST) * factor;
+    return ps_max(total / share, STEP_LEAST);
 }
 
 static void set_limits(uint64_t threshold, uint64_t floor) {
@@ -294,68 +243,7 @@ void ps_record_peak_check(uint64_t total, bool is_top) {
     ps_lock_release(&record_lock);
 }
 
-void ps_record_peak_fold(struct ps_tally *tally) {
-    ps_lock_acquire(&record_lock);
-    ps_store_relaxed(&tally->x_thread, 0u); /* relaxed: under the lock */
-    has_ended = true;
-    FOR_USED(number) {
-        struct ps_record_count *from = &tally->sizes[number];
-        struct ps_record_count *to = &ps_record_ended->sizes[number];
-        /* relaxed: later frees are added here, and reported with the ended threads too. Reading
-         * first avoids dirtying pages that were never written to. */
-        if (ps_load_relaxed(&tally->x_remote_frees[number]) != 0) {
-            /* acquire: relaxed would do. */
-            ps_owner_add(&to->x_freed,
-                         ps_exchange_acquire(&tally->x_remote_frees[number], (uint64_t)0));
-        }
-        if (from->x_made != 0 || from->x_freed != 0) {
-            ps_undo_note(&record_undo, from, sizeof *from);
-            ps_undo_note(&record_undo, to, sizeof *to);
-            ps_owner_add(&to->x_made, from->x_made);
-            ps_owner_add(&to->x_freed, from->x_freed);
-            /* relaxed, both: under the lock. */
-            ps_store_relaxed(&from->x_made, (uint64_t)0);
-            ps_store_relaxed(&from->x_freed, (uint64_t)0);
-            ps_lock_commit(&record_lock);
-        }
-    }
-    ps_lock_release(&record_lock);
-}
-
 /* ---- the report ---- */
-
-/* Order: by thread, then by size; ended threads last. */
-static bool stands_after(const struct ps_record_entry *a, const struct ps_record_entry *b) {
-    return a->thread != b->thread ? (uint32_t)a->thread > (uint32_t)b->thread
-                                  : a->number > b->number;
-}
-
-/* Restores the heap's order below entries[at]. */
-static void sift_down(struct ps_record_entry *entries, size_t at, size_t count) {
-    const struct ps_record_entry moved = entries[at];
-    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
-        child += child + 1 < count && stands_after(&entries[child + 1], &entries[child]);
-        if (!stands_after(&entries[child], &moved)) {
-            break;
-        }
-        entries[at] = entries[child];
-        at = child;
-    }
-    entries[at] = moved;
-}
-
-/* Heapsort (Williams 1964): in place, at most count * log(count) steps. */
-static void sort_entries(struct ps_record_peak *peak) {
-    for (size_t i = peak->count / 2; i-- > 0;) {
-        sift_down(peak->entries, i, peak->count);
-    }
-    for (size_t end = peak->count; end-- > 1;) {
-        const struct ps_record_entry last = peak->entries[end];
-        peak->entries[end] = peak->entries[0];
-        peak->entries[0] = last;
-        sift_down(peak->entries, 0, end);
-    }
-}
 
 size_t ps_record_peak_finish(void) {
     ps_lock_acquire(&record_lock);
@@ -375,9 +263,6 @@ size_t ps_record_peak_finish(void) {
             swap_slots(j, j - 1);
         }
     }
-    for (size_t i = 0; i < kept_count; i++) {
-        sort_entries(slot_at(i));
-    }
     return kept_count;
 }
 
@@ -387,18 +272,18 @@ void ps_record_peak_release(void) { ps_lock_release(&record_lock); }
 
 uint64_t ps_record_peak_requests(size_t number) {
     uint64_t made = 0;
-    for (const struct ps_tally *tally = first_tally(); tally != NULL; tally = tally->next) {
-        made += ps_load_relaxed(&tally->sizes[number].x_made); /* relaxed: a count */
+    for (size_t i = 0; i < PS_RECORD_SHARDS; i++) {
+        made += ps_load_relaxed(&ps_record_shards[i].sizes[number].x_made); /* relaxed: a count */
     }
     return made;
 }
 
 void ps_record_peak_totals(struct ps_record_totals *totals) {
     *totals = (struct ps_record_totals){0};
-    for (const struct ps_tally *tally = first_tally(); tally != NULL; tally = tally->next) {
+    for (size_t i = 0; i < PS_RECORD_SHARDS; i++) {
         /* relaxed, both: counts. */
-        totals->large_count += ps_load_relaxed(&tally->x_large);
-        totals->large_bytes += ps_load_relaxed(&tally->x_large_bytes);
+        totals->large_count += ps_load_relaxed(&ps_record_shards[i].x_large);
+        totals->large_bytes += ps_load_relaxed(&ps_record_shards[i].x_large_bytes);
     }
     totals->made = totals->large_count;
     FOR_USED(number) { totals->made += ps_record_peak_requests(number); }
@@ -409,12 +294,6 @@ void ps_record_peak_totals(struct ps_record_totals *totals) {
 void ps_record_fork_child(void) {
     if (!ps_lock_fork_child(&record_lock)) {
         return;
-    }
-    const struct ps_tally *own = ps_thread.own != NULL ? ps_thread.own->tally : NULL;
-    for (struct ps_tally *tally = first_tally(); tally != NULL; tally = tally->next) {
-        if (tally != own && tally->x_thread != 0) {
-            ps_store_relaxed(&tally->x_thread, 0u); /* relaxed: the only thread */
-        }
     }
     kept_count = 0;
     has_rising = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Snapshots at the peaks of a recorded process. A peak is a moment before a free at which live
- * bytes have reached a new height. The snapshot is exact for the freeing thread; for other threads
- * it may differ by what they allocated and freed while it was taken.
+ * bytes have reached a new height. The snapshot may differ by what other threads allocated and
+ * freed while it was taken.
  *
  * A height is worth a snapshot when it is 1/64 above the last one, or 1/16 while it is below the
  * highest so far. When a quarter of it has been freed, the rise has ended: its last snapshot is a
@@ -10,8 +10,8 @@
  * the highest peak. Eight peaks are saved: of two with nearly the same mix of sizes the higher one,
  * of different ones the highest.
  *
- * Callers: record.c, thread.c, start.c; the shim reads. Lock: PS_RANK_RECORD, for a snapshot, which
- * takes about a microsecond per thread; a thread that finds it taken skips its snapshot.
+ * Callers: record.c, trace.c; the shim reads. Lock: PS_RANK_RECORD, for a snapshot, which takes
+ * about a microsecond for each shard in use; a thread that finds it taken skips its snapshot.
  */
 #ifndef PS_RECORD_RECORD_PEAK_H
 #define PS_RECORD_RECORD_PEAK_H
@@ -19,12 +19,10 @@
 #include "pools/engine/record/record.h"
 
 #define PS_RECORD_PEAKS 8
-#define PS_RECORD_ENDED (-1) /* all threads that have ended */
 
 struct ps_record_entry {
     uint64_t live_count; /* > 0 */
-    int32_t thread;      /* its number, or PS_RECORD_ENDED; entries of a thread are adjacent */
-    uint32_t number;     /* of a size; ascending within a thread */
+    uint64_t number;     /* of a size; ascending */
 };
 
 /* live_bytes == large_bytes + sum of live_count * ps_record_bytes_of(number) */
@@ -45,17 +43,8 @@ struct ps_record_totals {
 /* Reserves memory for the snapshots. Returns false when it is exhausted. */
 bool ps_record_peak_start(void);
 
-/* Adds a tally to the list, permanently. */
-void ps_record_peak_add(struct ps_tally *tally);
-
-/* Marks a size as in use. Called at the first allocation of the size seen by a thread. */
+/* Marks a size as in use. Called at the first allocation of the size in a shard. */
 void ps_record_peak_first(size_t number);
-
-/* Adds the counts of an ending thread to the tally of ended threads. */
-void ps_record_peak_fold(struct ps_tally *tally);
-
-/* Tally for blocks of ended threads; outside of the lock only its x_remote_frees may be changed. */
-extern PS_HIDDEN struct ps_tally *ps_record_ended;
 
 /* Takes a snapshot if one is due. Live bytes have been published and are `total` now; is_top: a
  * free follows. */
@@ -69,7 +58,7 @@ void ps_record_peak_large(int64_t count, int64_t bytes);
 
 /* ---- the report, at exit; one thread at a time ---- */
 
-/* Ends the last rise, and sorts. Returns the number of peaks, the highest first. The caller has the
+/* Ends the last rise. Returns the number of peaks, the highest first. The caller has the
  * lock until ps_record_peak_release. */
 size_t ps_record_peak_finish(void);
 const struct ps_record_peak *ps_record_peak_at(size_t index);

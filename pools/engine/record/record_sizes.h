@@ -10,7 +10,7 @@
 #define PS_RECORD_RECORD_SIZES_H
 
 #include "pools/engine/base/config.h"
-#include "pools/engine/heap/shadow.h"
+#include "pools/engine/front/shadow.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -7,11 +7,12 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
-#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/front_thread.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/record/record.h"
 #include "pools/engine/record/record_peak.h"
+#include "pools/engine/small/size_class.h"
 
 #include <errno.h>
 #include <string.h>
@@ -23,8 +24,16 @@
 #define FREED 1        /* in an address of the table: the block was freed */
 #define MAP_UNIT ((size_t)64 << 10)
 
-/* Bits of ps_tally.trace_state. */
+/* Bits of the state. */
 enum { IS_TRACING = 1, IS_RESIZING = 2 };
+
+/* The calling thread, as the trace knows it. */
+struct ps_trace_words {
+    uint32_t state;
+    uint32_t thread; /* its number, from 1; 0: it has none yet */
+};
+static PS_THREAD_LOCAL_LINE(struct ps_trace_words, own_words);
+static uint32_t x_threads;
 
 /* Written at start, before other threads; header NULL again in the child of a fork. */
 static struct ps_trace_header *header;
@@ -181,7 +190,7 @@ static bool is_stack(uint32_t name, const struct sites *taken) {
 /* Writes a stack; 0 when there is no room. */
 static uint32_t add_stack(const struct sites *taken) {
     size_t limit = (header->stack_end - header->stack_begin) / sizeof(uint64_t);
-    /* relaxed: words of our own. */
+    /* relaxed: words of our own_words. */
     uint64_t at = ps_add_relaxed(&header->x_stack_words, taken->count + 1);
     if (at + taken->count + 1 > limit) {
         return 0;
@@ -225,24 +234,32 @@ static uint32_t take_stack(void) {
 
 /* ---- events ---- */
 
-static struct ps_tally *own_tally(void) {
-    return ps_thread.own != NULL ? ps_thread.own->tally : NULL;
+/* False for a thread that has not begun, or whose destructors have run: its stack is not taken. */
+static bool is_running(void) {
+    return ps_front_thread.armed_bytes != 0 && ps_front_thread.end != PS_FRONT_END_OVER;
 }
 
-static void append(struct ps_tally *own, struct ps_trace_event event) {
+static uint16_t own_number(void) {
+    if (own_words.thread == 0) {
+        own_words.thread = ps_add_relaxed(&x_threads, 1u) + 1; /* relaxed: a number */
+    }
+    return (uint16_t)own_words.thread;
+}
+
+static void append(struct ps_trace_event event) {
     /* relaxed: a place of our own; its order is that of the calls, which the program orders. */
     uint64_t at = ps_add_relaxed(&header->x_event_count, (uint64_t)1);
     if (at >= header->event_limit) {
         return;
     }
-    if (own != NULL) {
-        own->trace_state |= IS_TRACING;
-        if ((own->trace_state & IS_RESIZING) != 0) {
+    if (is_running()) {
+        own_words.state |= IS_TRACING;
+        if ((own_words.state & IS_RESIZING) != 0) {
             event.kind |= PS_TRACE_RESIZED;
         }
-        event.thread = (uint16_t)ps_load_relaxed(&own->x_thread); /* relaxed: our own */
+        event.thread = own_number();
         event.stack = take_stack();
-        own->trace_state &= ~(uint32_t)IS_TRACING;
+        own_words.state &= ~(uint32_t)IS_TRACING;
     }
     events[at] = event;
 }
@@ -259,8 +276,7 @@ static bool is_in_window(uint64_t made_count) {
 
 /* Notes an allocation; returns the block, which may be NULL. */
 static void *note_made(void *block, size_t bytes) {
-    struct ps_tally *own = own_tally();
-    if (block == NULL || header == NULL || own == NULL || (own->trace_state & IS_TRACING) != 0) {
+    if (block == NULL || header == NULL || !is_running() || (own_words.state & IS_TRACING) != 0) {
         return block;
     }
     /* relaxed, both: counts. */
@@ -268,10 +284,10 @@ static void *note_made(void *block, size_t bytes) {
     (void)ps_add_relaxed(&header->x_made_bytes, (uint64_t)bytes);
     if (is_in_window(made_count)) {
         enter_block(block);
-        append(own, (struct ps_trace_event){.address = (uintptr_t)block,
-                                            .bytes = (uint32_t)ps_min(bytes, UINT32_MAX),
-                                            .made_count = (uint32_t)made_count,
-                                            .kind = PS_TRACE_MADE});
+        append((struct ps_trace_event){.address = (uintptr_t)block,
+                                       .bytes = (uint32_t)ps_min(bytes, UINT32_MAX),
+                                       .made_count = (uint32_t)made_count,
+                                       .kind = PS_TRACE_MADE});
     }
     return block;
 }
@@ -280,48 +296,45 @@ static void *note_made(void *block, size_t bytes) {
 static void note_freed(const void *block) {
     if (header != NULL && remove_block(block)) {
         uint64_t made_count = ps_load_relaxed(&header->x_made_count); /* relaxed: a count */
-        append(own_tally(), (struct ps_trace_event){.address = (uintptr_t)block,
-                                                    .made_count = (uint32_t)made_count,
-                                                    .kind = PS_TRACE_FREED});
+        append((struct ps_trace_event){.address = (uintptr_t)block,
+                                       .made_count = (uint32_t)made_count,
+                                       .kind = PS_TRACE_FREED});
     }
 }
 
 /* ---- entry points ---- */
 
-void *ps_trace_alloc(struct ps_heap *heap, size_t bytes) {
-    return note_made(ps_record_alloc(heap, bytes), bytes);
+void *ps_trace_alloc(size_t bytes) { return note_made(ps_record_alloc(bytes), bytes); }
+
+/* As in ps_record_zalloc. */
+void *ps_trace_zalloc(size_t bytes) {
+    void *block = ps_record_zalloc(bytes);
+    return bytes > ps_size_class_max_bytes ? note_made(block, bytes) : block;
 }
 
-void *ps_trace_zalloc(struct ps_heap *heap, size_t bytes) {
-    return note_made(ps_record_zalloc(heap, bytes), bytes);
+void *ps_trace_alloc_aligned(size_t bytes, size_t align) {
+    return note_made(ps_record_alloc_aligned(bytes, align), bytes);
 }
 
-void *ps_trace_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
-    return note_made(ps_record_alloc_aligned(heap, bytes, align), bytes);
-}
-
-void ps_trace_free(struct ps_span *span, void *block, uintptr_t owner_key) {
-    if (block != NULL) {
-        int saved_errno = errno;
-        note_freed(block);
-        errno = saved_errno;
-    }
-    ps_record_free(span, block, owner_key);
+void ps_trace_free(void *block) {
+    int saved_errno = errno;
+    note_freed(block);
+    errno = saved_errno;
+    ps_record_free(block);
 }
 
 /* A resize that copies calls the other two. */
 void *ps_trace_resize(void *block, size_t bytes) {
-    struct ps_tally *own = own_tally();
-    if (own == NULL || header == NULL) {
+    if (header == NULL || !is_running()) {
         return ps_record_resize(block, bytes);
     }
-    own->trace_state |= IS_RESIZING;
+    own_words.state |= IS_RESIZING;
     void *resized = ps_record_resize(block, bytes);
     bool stays = resized != NULL && (resized == block || has_block(block));
     if (stays) {
         note_freed(block);
         (void)note_made(resized, bytes);
     }
-    own->trace_state &= ~(uint32_t)IS_RESIZING;
+    own_words.state &= ~(uint32_t)IS_RESIZING;
     return resized;
 }

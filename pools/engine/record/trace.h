@@ -18,13 +18,19 @@
  * then the sites, innermost first; a stack's name is its place in words), the events. An event's
  * place is its order: an allocation takes it when the block is there, a free before it is freed.
  *
- * A resize in place counts as a free and an allocation. A thread without a heap is
- * traced only when it frees. Any thread; no locks. Callers: modes.c, the shim.
+ * A resize in place counts as a free and an allocation. A thread past its destructors
+ * is traced only when it frees. Any thread; no locks. Callers: modes.c, the shim.
  */
 #ifndef PS_RECORD_TRACE_H
 #define PS_RECORD_TRACE_H
 
-#include "pools/engine/heap/heap.h"
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/base/compiler.h"
+#include "pools/engine/base/config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define PS_TRACE_MAGIC 0x3145434152545350 /* "PSTRACE1" */
 #define PS_TRACE_FRAMES 24                /* of a stack, the innermost */
@@ -40,7 +46,7 @@ struct ps_trace_event {
     uint32_t bytes;      /* requested; PS_TRACE_MADE only; above 4 GiB: 4 GiB - 1 */
     uint32_t stack;      /* 0: none was taken */
     uint32_t made_count; /* allocations before this moment, modulo 2^32 */
-    uint16_t thread;     /* 0: one without a heap */
+    uint16_t thread;     /* 0: one past its destructors */
     uint8_t kind;        /* enum ps_trace_kind, and the flag */
     uint8_t padding;
 };
@@ -70,10 +76,10 @@ bool ps_trace_is_on(void);
 /* ---- hooks and entry points: see mode.h ---- */
 
 bool ps_trace_start(const struct ps_config *config);
-void *ps_trace_alloc(struct ps_heap *heap, size_t bytes);
-void *ps_trace_zalloc(struct ps_heap *heap, size_t bytes);
-void *ps_trace_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align);
-void ps_trace_free(struct ps_span *span, void *block, uintptr_t owner_key);
+void *ps_trace_alloc(size_t bytes);
+void *ps_trace_zalloc(size_t bytes);
+void *ps_trace_alloc_aligned(size_t bytes, size_t align);
+void ps_trace_free(void *block);
 void *ps_trace_resize(void *block, size_t bytes);
 void ps_trace_fork_child(void);
 

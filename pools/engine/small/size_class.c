@@ -12,17 +12,13 @@
 #include <string.h>
 
 #define SMALL_MAX_DEFAULT ((size_t)8192) /* larger requests get medium blocks, if there are any */
-#define WINDOW_BYTES 4096      /* first window: a program that frees soon touches few cache lines */
-#define SPAN_GRANULES_LIMIT 16 /* 1 MiB */
-#define SPAN_BLOCKS_WANTED 8   /* with fewer, too many requests take the slow path */
-#define STREAK_BLOCK_BYTES 256 /* largest block size with free streaks: see plan_blocks */
-#define STREAK_PROBE_INTERVAL 32
-#define STREAK_PROBE_INTERVAL_HARDENED 64 /* blocks of a streak are zeroed late */
-#define NOTICE_FRACTION 8 /* a full span is collected when this fraction of it has been freed */
+#define SLAB_GRANULES_LIMIT 16           /* 1 MiB */
+#define SLAB_BLOCKS_WANTED 8             /* with fewer, too many requests take the slow path */
+#define STREAK_BLOCK_BYTES 256           /* largest block size with free streaks: see plan_blocks */
 
 /* 16-byte steps to 128, then four per doubling: at most 25 % lost to rounding, 12 % on average.
  * Eight per doubling from 256 to 512. Buffers are often a power of two with a header in front: 528,
- * 1040, 2112 and 4368 leave room for one, and fill a span. */
+ * 1040, 2112 and 4368 leave room for one, and fill a slab. */
 static const uint32_t built_in[] = {
     8,     16,    32,    48,    64,    80,    96,    112,   128,   160,   192,   224,  256,  288,
     320,   352,   384,   416,   448,   480,   512,   528,   640,   768,   896,   1024, 1040, 1280,
@@ -58,15 +54,15 @@ bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count) {
     return true;
 }
 
-/* Shortest span with enough blocks that loses at most 1/16 of its addresses at the end. */
+/* Shortest slab with enough blocks that loses at most 1/16 of its addresses at the end. */
 static uint16_t plan_granules(uint32_t block_bytes) {
-    for (size_t granules = 1; granules < SPAN_GRANULES_LIMIT; granules++) {
+    for (size_t granules = 1; granules < SLAB_GRANULES_LIMIT; granules++) {
         size_t bytes = granules << PS_GRANULE_SHIFT;
-        if (bytes / block_bytes >= SPAN_BLOCKS_WANTED && (bytes % block_bytes) * 16 <= bytes) {
+        if (bytes / block_bytes >= SLAB_BLOCKS_WANTED && (bytes % block_bytes) * 16 <= bytes) {
             return (uint16_t)granules;
         }
     }
-    return SPAN_GRANULES_LIMIT;
+    return SLAB_GRANULES_LIMIT;
 }
 
 /* True when each block is checked individually: levels 2 and 3 of harden/hard.h. */
@@ -74,7 +70,7 @@ static bool is_checked(void) { return harden >= 2; }
 
 /*
  * A free streak recognises the next block by its address alone, so the addresses one step before
- * and after a span's blocks must never be blocks themselves. Such classes therefore leave out block
+ * and after a slab's blocks must never be blocks themselves. Such classes therefore leave out block
  * 0, and the last block where it would end exactly at the granule. That costs 0.8 % at 256 bytes
  * and 0.02 % at 8 bytes; above 256 the saving per free is smaller than the cost.
  */
@@ -87,15 +83,10 @@ static void plan_blocks(struct ps_size_class *class) {
     if (leaves_ends && bytes % class->block_bytes == 0) {
         class->limit--;
     }
-    class->streak_probe_interval =
-        harden == 0 ? STREAK_PROBE_INTERVAL : STREAK_PROBE_INTERVAL_HARDENED;
-    class->window_blocks = (uint32_t)ps_max(WINDOW_BYTES / class->block_bytes, 4);
-    class->notice_blocks =
-        (uint16_t)ps_max((size_t)(class->limit - class->first) / NOTICE_FRACTION, 1);
 }
 
-/* The factor of ps_span_scaled (span.h): odd times it is 2^(15 - shift) modulo 2^(32 - shift), and
- * of the two such numbers it is the one with an odd m. 0 if a span has more than one granule. */
+/* The factor of ps_size_class_scaled: odd times it is 2^(15 - shift) modulo 2^(32 - shift), and
+ * of the two such numbers it is the one with an odd m. 0 if a slab has more than one granule. */
 static uint32_t factor_of(uint32_t block_bytes, uint32_t granules) {
     uint32_t shift = (uint32_t)__builtin_ctz(block_bytes);
     uint32_t odd = block_bytes >> shift;

@@ -4,7 +4,8 @@
  * request sizes to classes. A table given at run time costs nothing, because the fast path reads
  * the same bytes in either case.
  *
- * Written once by ps_size_class_start before the first heap exists, read by any thread afterwards.
+ * Written once by ps_size_class_start before the first thread begins, read by any thread
+ * afterwards.
  */
 #ifndef PS_SMALL_SIZE_CLASS_H
 #define PS_SMALL_SIZE_CLASS_H
@@ -16,23 +17,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Class of requests above every class: its bin is always empty. */
+/* Class of requests above every class. */
 #define PS_CLASS_NONE PS_CLASS_LIMIT
 
-#define PS_SCALED_SHIFT 15 /* see ps_span_scaled of span.h */
-
 struct ps_size_class {
-    uint32_t block_bytes;   /* size of every block */
-    uint32_t window_blocks; /* blocks of a span's first window of fresh memory */
-    uint32_t factor;        /* see ps_span_scaled of span.h */
-    uint16_t granules;      /* length of a span */
-    uint16_t first; /* index of the first block used: 0, or 1 in a class with free streaks */
-    uint16_t limit; /* index after the last block used */
-    uint16_t notice_blocks;        /* frees after which a full span is worth collecting */
-    uint32_t scaled_first;         /* ps_span_scaled of the first block used */
-    bool has_streaks;              /* consecutive frees form free streaks */
-    uint8_t streak_probe_interval; /* frees until a span is first probed for a sequence */
+    uint32_t block_bytes;  /* size of every block */
+    uint32_t factor;       /* for ps_size_class_scaled; 0: its slabs have several granules */
+    uint16_t granules;     /* length of a slab */
+    uint16_t first;        /* index of the first block used: 0, or 1 in a class with free streaks */
+    uint16_t limit;        /* index after the last block used */
+    uint32_t scaled_first; /* ps_size_class_scaled of the first block used */
+    bool has_streaks;      /* consecutive frees form free streaks */
 };
+
+/*
+ * The scaled index of a block in a slab of one granule, by its address: 2^PS_SCALED_SHIFT for each
+ * block, and more than that of any block for an address inside of one. So one comparison tells
+ * whether an address is that of a block below some other, for two instructions, where a division
+ * costs twenty cycles.
+ *
+ * With size = odd << shift, the factor is (m * 2^32 + 2^15) / size for an odd m that has no divisor
+ * in common with the size. The product of it and an offset that is index * size is then index *
+ * 2^15 modulo 2^32, less than 2^31 / size; of one that leaves a rest, it is 2^32 / size at least,
+ * since rest * m is no multiple of the size. (After Lemire, Kaser, Kurz: Faster remainder by direct
+ * computation, whose product says only whether there is a rest.)
+ */
+#define PS_SCALED_SHIFT 15
+PS_INLINE uint32_t ps_size_class_scaled(const struct ps_size_class *class, const void *block) {
+    return (uint16_t)(uintptr_t)block * class->factor;
+}
 
 extern PS_HIDDEN struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 extern PS_HIDDEN uint32_t ps_size_class_count;
@@ -43,7 +56,7 @@ extern PS_HIDDEN uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1]; /* up
 #define PS_FEW_BYTES ((size_t)1024)
 extern PS_HIDDEN uint8_t ps_size_class_by_1[]; /* PS_FEW_BYTES + 1 */
 
-/* Inaccessible bytes at the end of each span, without blocks: an OS page from hardening level 2 on,
+/* Inaccessible bytes at the end of each slab, without blocks: an OS page from hardening level 2 on,
  * if that is a small part of a granule; else 0. */
 extern PS_HIDDEN size_t ps_size_class_guard_bytes;
 

@@ -81,7 +81,7 @@ struct poolshim_stats {
     uint64_t large_live_bytes; /* with mappings of their own */
     uint64_t large_live_count;
 
-    uint64_t small_span_bytes;   /* spans: small blocks, live and free */
+    uint64_t small_slab_bytes;   /* spans: small blocks, live and free */
     uint64_t run_cached_bytes;   /* freed blocks in caches of threads */
     uint64_t large_cached_bytes; /* of cached freed mappings */
     uint64_t free_dirty_bytes;   /* free pages, resident */
@@ -92,9 +92,9 @@ struct poolshim_stats {
 
     uint64_t purge_count; /* system calls that have released memory */
     uint64_t purged_bytes;
-    uint64_t remote_free_count; /* blocks freed by a thread that does not own them */
+    uint64_t remote_free_count; /* 0: no thread owns blocks any more; this and the next */
     uint64_t remote_batch_count;
-    uint64_t thread_count; /* threads with a heap */
+    uint64_t thread_count; /* threads that have begun and not ended, as far as the library knows */
     uint64_t limit_bytes;  /* POOLSHIM_LIMIT; 0: none, or not compared with yet */
     uint64_t limit_near_count;
 };

@@ -5,7 +5,8 @@
  */
 #include "pools/rust/native/binding.h"
 
-#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/block.h"
+#include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/os/lock.h"
@@ -50,7 +51,7 @@ void *ps_rust_resize(void *block, size_t bytes) { return ps_block_resize(block, 
 
 void ps_rust_free(void *block) { ps_heap_free(block); }
 
-bool ps_rust_trim(void) { return ps_heap_trim(0); }
+bool ps_rust_trim(void) { return ps_maintenance_trim(0); }
 
 void ps_rust_usage(uint64_t *live_bytes, uint64_t *mapped_bytes) {
     struct ps_census census;

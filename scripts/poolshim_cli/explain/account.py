@@ -31,7 +31,7 @@ PARTS = {
     "live": "live blocks",
     "rounding": "rounding of requests",
     "pinned": "free, pinned by live blocks",
-    "room": "spans not used up yet",
+    "room": "slabs not used up yet",
     "cache": "free pages kept",
     "huge": "unused parts of huge pages",
     "pools": "pages of pools",

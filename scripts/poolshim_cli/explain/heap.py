@@ -11,7 +11,7 @@ wrong figure for that one granule until the next reading.
 Live blocks pin the free memory of their slab. A sampled block is not in the slab that would have
 served it, but the sample names that slab: each of the sample's blocks pins its share of the free
 memory there. The samples' sum for a size class is scaled to that of its slabs, which is exact,
-except for the blocks of free streaks: live/fronts.py. Modes with spans have no samples.
+except for the blocks of free streaks: live/fronts.py.
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from dataclasses import dataclass, field
 from .. import control
 from ..errors import Failed
 from ..live import layout as layouts
-from ..live.caches import heap_bytes
 from ..live.fronts import Fronts, page_ranges, pages_of
 from ..live.memory import PAGE_BYTES, Memory, contradictions
 from ..live.samples import Sample, Samples, Snapshot, Stack
-from ..live.slots import Account, Leaf, Map, Size, Small, read_sizes
+from ..live.slots import Account, Leaf, Map, Size, Slabs, read_sizes
 
-HEAPS_MAX = 1 << 16
 SCALED_SAMPLES = 8  # of a class; with fewer its slabs say little of them
 SIZE_STEP = 16  # of sizes in a table of classes
 LENGTH_MAX = 1 << 24  # granules of a run: 1 TiB
@@ -61,7 +59,7 @@ class View:
 
     live: float = 0.0  # in live blocks
     rounding: float = 0.0  # of that, beyond the requests
-    pinned: float = 0.0  # free, in slabs or spans with live blocks
+    pinned: float = 0.0  # free, in slabs with live blocks
     room: float = 0.0  # in slabs with live blocks, not used since the slab was made
     cache: float = 0.0  # cached free pages
     unused: float = 0.0  # in pages that were never used, or given back: parts of huge pages
@@ -85,8 +83,8 @@ class View:
 
 
 @dataclass
-class Span:
-    """Small blocks of one slab or span."""
+class Slab:
+    """Slabs blocks of one slab."""
 
     block_bytes: int
     nbytes: int
@@ -105,15 +103,15 @@ class Heap:
         self.granule = 1 << layout.offset("granule.shift")
         self.slot = 1 << layout.offset("slot.shift")
         self.kinds = {name: layout.offset(f"kind.{name}") for name in (
-            "free", "busy", "slab", "span", "block", "mapping", "medium", "pages")}  # fmt: skip
+            "free", "busy", "slab", "block", "mapping", "medium", "pages")}  # fmt: skip
         self.headed = {self.kinds[name] for name in (
-            "free", "busy", "slab", "span", "block", "mapping")}  # fmt: skip
+            "free", "busy", "slab", "block", "mapping")}  # fmt: skip
         self.known = set(self.kinds.values())
         self.window = self.map.window()
         self.run = layout.record("run.kind", "run.granules", "run.flags", "run.back")
         self.dirty = layout.offset("run.dirty")
         self.sizes: list[Size] = []
-        self.small = Small(layout, self.sizes)
+        self.slabs = Slabs(layout, self.sizes)
         self.fronts = Fronts(self.memory, layout)
         self.cached: Counter[int] = Counter()  # blocks in fronts and windows, by granule
         self.bitmaps: set[int] = set()  # numbers of pages
@@ -138,16 +136,6 @@ class Heap:
             found.append((base, base + (granules + rest) * self.granule))
         return sorted(found)
 
-    def heaps(self) -> list[int]:
-        """Addresses of the heaps of threads."""
-        found: list[int] = []
-        next_at = self.layout.offset("heap.next")
-        heap = self.memory.number(self.layout.place("heaps"))
-        while heap != 0 and len(found) < HEAPS_MAX:
-            found.append(heap)
-            heap = self.memory.number(heap + next_at)
-        return found
-
     def limit(self) -> int:
         """Bytes of resident memory from which on free memory goes back; 0: none."""
         return self.memory.number(self.layout.place("limit_bytes"))
@@ -168,22 +156,19 @@ class Heap:
 
     def read_all(self) -> View:
         """One reading."""
-        view, spans = View(), {}
+        view, slabs = View(), {}
         self.sizes = read_sizes(self.memory, self.layout)  # anew: it may just have been made
         self.classes = [size.block_bytes for size in self.sizes]
         if not self.classes:
             return view
-        self.small, self.bitmaps = Small(self.layout, self.sizes), set()
+        self.slabs, self.bitmaps = Slabs(self.layout, self.sizes), set()
         self.cached = self.fronts.by_granule(self.granule)
         arenas = self.arenas()
         view.ranges += arenas
         for leaf in self.map.leaves():
-            self.read_leaf(view, spans, leaf, arenas)
+            self.read_leaf(view, slabs, leaf, arenas)
             self.add_metadata(view, leaf.slots, len(leaf.data))
-        self.read_table(view, spans)
-        nbytes = heap_bytes(self.layout)
-        for heap in self.heaps():
-            self.add_metadata(view, heap, nbytes)
+        self.read_table(view, slabs)
         self.add_fronts(view)
         view.ranges = merged(view.ranges)
         return view
@@ -198,17 +183,16 @@ class Heap:
     def add_fronts(self, view: View) -> None:
         """Fronts, windows, and the bitmaps of slabs."""
         pages = self.bitmaps
-        if self.fronts.are_on():
-            nbytes = self.fronts.front_bytes()
-            for front, _ in self.fronts.fronts():
-                self.add_metadata(view, front, nbytes)
-            for record, _ in self.fronts.windows():
-                pages.update(pages_of(record, self.fronts.record_bytes))
+        nbytes = self.fronts.front_bytes()
+        for front, _ in self.fronts.fronts():
+            self.add_metadata(view, front, nbytes)
+        for record, _ in self.fronts.windows():
+            pages.update(pages_of(record, self.fronts.record_bytes))
         for start, nbytes in page_ranges(pages):
             self.add_metadata(view, start, nbytes)
 
     def read_leaf(
-        self, view: View, spans: dict[int, Span], leaf: Leaf, arenas: list[tuple[int, int]]
+        self, view: View, slabs: dict[int, Slab], leaf: Leaf, arenas: list[tuple[int, int]]
     ) -> None:
         """Run by run."""
         kinds, pages = self.kinds, self.granule // PAGE_BYTES
@@ -229,11 +213,11 @@ class Heap:
             if at > granules:
                 resident = self.memory.resident(start, length * pages)
             count = resident.count(1) * PAGE_BYTES
-            if kind in (kinds["slab"], kinds["span"]):
-                spans[start] = self.read_span(view, leaf, at - length, length, resident)
+            if kind == kinds["slab"]:
+                slabs[start] = self.read_slab(view, leaf, at - length, length, resident)
             elif kind == kinds["medium"] and back == 0:
                 self.read_region(view, leaf.data, at - length, resident)
-                region_end, at = at, at - length + 1  # spans may have borrowed some of it
+                region_end, at = at, at - length + 1  # slabs may have borrowed some of it
             elif kind == kinds["medium"]:
                 # Beyond: of a region whose head is in another leaf.
                 view.live += count if at > region_end else 0
@@ -250,28 +234,25 @@ class Heap:
                 view.ranges.append((start, start + length * self.granule))
 
     def account_of(self, leaf: Leaf, at: int, length: int) -> Account:
-        """The account of the slab or span of a slot, without blocks in fronts and windows."""
-        account = self.small.of(leaf.data, at * self.slot)
-        if account is None:
-            raise ValueError("of another kind")  # a contradiction
+        """The account of the slab of a slot, without blocks in fronts and windows."""
+        account = self.slabs.of(leaf.data, at * self.slot)
         start = leaf.first + at * self.granule
         held = sum(self.cached[start + i * self.granule] for i in range(length))
-        if leaf.data[at * self.slot + self.small.kind_at] == self.kinds["slab"]:
-            self.bitmaps.update(pages_of(*self.small.slabs.bitmap(leaf, at * self.slot)))
+        self.bitmaps.update(pages_of(*self.slabs.bitmap(leaf, at * self.slot)))
         return account._replace(live=max(0, account.live - held))
 
-    def read_span(self, view: View, leaf: Leaf, at: int, length: int, part: bytes) -> Span:
+    def read_slab(self, view: View, leaf: Leaf, at: int, length: int, part: bytes) -> Slab:
         """Live blocks, the free memory that they pin, and the part not used yet."""
         account = self.account_of(leaf, at, length)
         index = account.class_index
         block = self.classes[index] if index < len(self.classes) else self.granule
         live = min(account.live, length * self.granule // block)
-        touched = -(-account.carved * block // PAGE_BYTES)
+        touched = -(-account.fresh * block // PAGE_BYTES)
         below = part[:touched].count(1) * PAGE_BYTES
         above = part[touched:].count(1) * PAGE_BYTES
         if live == 0:
             view.cache += below + above
-            return Span(block, length * self.granule, 0, 0)
+            return Slab(block, length * self.granule, 0, 0)
         held = min(live * block, below)
         pinned = below - held
         view.live += held
@@ -279,11 +260,11 @@ class Heap:
         view.room += above
         view.pinned_by_class[block] = view.pinned_by_class.get(block, 0.0) + pinned
         view.blocks_by_class[block] = view.blocks_by_class.get(block, 0) + live
-        return Span(block, length * self.granule, live, pinned)
+        return Slab(block, length * self.granule, live, pinned)
 
     def read_region(self, view: View, slots: bytes, at: int, part: bytes) -> None:
-        """Pages of medium blocks: live, free, or waiting in the cache of a thread; not those of
-        granules that spans have borrowed."""
+        """Pages of medium blocks: live, free, or waiting in a front; not those of
+        granules that slabs have borrowed."""
         layout = self.layout
         start = at * self.slot + self.free.offset
         free = int.from_bytes(slots[start : start + self.free.length], "little")
@@ -311,7 +292,7 @@ class Heap:
 
     # ---- the profile ----
 
-    def read_table(self, view: View, spans: dict[int, Span]) -> None:
+    def read_table(self, view: View, slabs: dict[int, Slab]) -> None:
         """The live samples, by stack; unless they are of a part of the time only."""
         layout, memory = self.layout, self.memory
         is_whole = memory.number(layout.place("demand"), 4) & layout.offset("demand.file") != 0
@@ -324,7 +305,7 @@ class Heap:
         view.samples += self.memory.resident(table.base, count).count(1) * PAGE_BYTES
         view.ranges.append((table.base, table.base + count * PAGE_BYTES))
         if is_whole:
-            self.add_samples(view, spans, table)
+            self.add_samples(view, slabs, table)
         elif self.before is not None:
             view.is_recent = True
             view.interval = memory.number(layout.place("demand_interval"))
@@ -349,7 +330,7 @@ class Heap:
             site.samples += 1
             site.largest = max(site.largest, sample.nbytes)
 
-    def add_samples(self, view: View, spans: dict[int, Span], table: Snapshot) -> None:
+    def add_samples(self, view: View, slabs: dict[int, Slab], table: Snapshot) -> None:
         """Sites with their live blocks, and those that pin free memory."""
         one, self.window = self.layout.offset("weight.one"), self.map.window()
         for stack in table.stacks.values():
@@ -380,7 +361,7 @@ class Heap:
                 view.samples += extra
                 view.live -= extra
             if sample.slab != 0:
-                share = pin_of(spans.get(self.granule_of(sample.slab)), nbytes, self.granule)
+                share = pin_of(slabs.get(self.granule_of(sample.slab)), nbytes, self.granule)
                 pins.append((site, nbytes, blocks * share))
                 claimed[nbytes] += blocks * share
         view.live = max(0.0, view.live)
@@ -439,9 +420,9 @@ def merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def pin_of(span: Span | None, block_bytes: int, granule: int) -> float:
+def pin_of(slab: Slab | None, block_bytes: int, granule: int) -> float:
     """Free memory for each live block of the slab that would have had the sampled one; where that
     is gone, the block would have been alone in it."""
-    if span is not None and span.block_bytes == block_bytes and span.live > 0:
-        return span.pinned / (span.live + 1)
+    if slab is not None and slab.block_bytes == block_bytes and slab.live > 0:
+        return slab.pinned / (slab.live + 1)
     return max(0, granule - block_bytes)

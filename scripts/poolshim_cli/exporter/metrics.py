@@ -25,7 +25,7 @@ LABELS = ["pid", "program"]
 PARTS = ("live", "rounding", "free", "cache", "metadata", "outside")
 CLASSES = (
     ("poolshim_class_live_bytes", "Live blocks of a size class", "live_bytes"),
-    ("poolshim_class_waste_bytes", "Bytes in its spans that hold no live block", "waste_bytes"),
+    ("poolshim_class_waste_bytes", "Bytes in its slabs that hold no live block", "waste_bytes"),
 )
 
 
@@ -103,7 +103,7 @@ class Collector:
             family = self.gauge(name, text, "block_bytes")
             for row in rows:
                 for one in row.census.classes:
-                    if one.spans:
+                    if one.slabs:
                         labels = [str(row.pid), row.program, str(one.block_bytes)]
                         family.add_metric(labels, getattr(one, field))
             yield family

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .census import Reader
 from .memory import contradictions
 from .samples import Samples, Stack
-from .slots import Account, Leaf, Slabs, read_sizes
+from .slots import Leaf, Slabs, read_sizes
 
 KIB = 1024
 OTHER_USES = {
@@ -17,14 +17,6 @@ OTHER_USES = {
     "guard": "the pool of guarded samples",
     "zero": "a block of size 0",
     "busy": "memory between two uses",
-}
-HEAP_STATES = {
-    "live": "of a thread",
-    "parked": "of an ended thread",
-    "shared": "of calls without a thread",
-    "dead": "of a thread before a fork",
-    "held": "taken from its thread",
-    "idle": "taken from its thread",
 }
 
 
@@ -58,16 +50,12 @@ class Blocks:
         self.reader, self.memory, self.layout = reader, reader.memory, reader.layout
         self.leaves = sorted(reader.map.leaves(), key=lambda leaf: leaf.first)
 
-    def thread_name(self, pointer: int) -> str:
-        """The name of a running thread, by its thread pointer."""
-        return f"a thread at {pointer:#x}"
-
     def site_name(self, site: int) -> str:
         """The function of a call site; "" if unknown."""
         return ""
 
     def describe(self, address: int) -> list[str]:
-        """Lines with the block, its span, and the stack that allocated it, if it was sampled."""
+        """Lines with the block, its slab, and the stack that allocated it, if it was sampled."""
         with contradictions(self.memory.pid):
             return self.place_of(address) + self.sample_of(address)
 
@@ -102,8 +90,6 @@ class Blocks:
         base = head["run.base"]
         if head.kind == "slab":
             return self.of_slab(head, address)
-        if head.kind == "span":
-            return self.small(head, address)
         if head.kind == "free":
             return [f"free run {base:#x}, {head.nbytes // KIB} KiB"]
         what = "in a mapping of its own" if head.kind == "mapping" else "a run"
@@ -127,81 +113,21 @@ class Blocks:
             state = self.state_in(slab, index, block, nbytes)
         return [
             f"{state} small block {block:#x}, {nbytes} bytes{inside(address, block)}",
-            f"slab {base:#x}, {slab.nbytes // KIB} KiB, {live} of {size.capacity} blocks live",
+            f"slab {base:#x}, {slab.nbytes // KIB} KiB, {live} of {slab['slab.capacity']} blocks "
+            "live",
         ]
 
     def state_in(self, slab: Slot, index: int, block: int, nbytes: int) -> str:
-        """The state of a block of a slab, by its bit, and by the first word of one in a front."""
+        """The state of a block of a slab, by its bit, and by where free ones are held."""
         word = self.memory.number(slab["slab.bits"] + index // 64 * 8)
         if word >> index % 64 & 1:
             return "free (fresh)" if index >= slab["slab.fresh"] else "free"
-        if self.reader.fronts.holds(block, slab["slab.class"], nbytes):
+        fronts = self.reader.fronts
+        if fronts.holds(block, slab["slab.class"], nbytes):
             return "free (in a window)"
-        salt = self.memory.number(self.layout.place("mark_salt"))
-        return "free (in a front)" if self.memory.number(block) ^ salt == block else "live"
-
-    def small(self, span: Slot, address: int) -> list[str]:
-        """Lines with a block of a span, and the span."""
-        base, size = span["run.base"], span["span.block_bytes"]
-        index = (address - base) // size
-        block = base + index * size
-        capacity = span["span.limit"] - span["span.first"]
-        account = self.reader.spans.of(span.data)
-        return [
-            f"{self.state(span, account, index, block)} small block {block:#x}, {size} bytes"
-            f"{inside(address, block)}",
-            f"span {base:#x}, {span.nbytes // KIB} KiB, {account.live} of {capacity} blocks live, "
-            f"{self.owner(span['span.owner'])}",
-        ]
-
-    def state(self, span: Slot, account: Account, index: int, block: int) -> str:
-        """The state of a block of a span: the first word of a cached or listed one shows that."""
-        if not span["span.first"] <= index < span["span.limit"]:
-            return "no block"
-        if index >= account.carved:
-            return "free (fresh)"
-        if index >= account.handed:
-            return "free (fresh, in a window)"
-        word, salt = self.memory.number(block), self.memory.number(self.layout.place("mark_salt"))
-        is_listed = (word ^ span["span.salt"] ^ block) < self.reader.granule
-        is_free = is_listed or word ^ salt == block
-        is_free = is_free or self.in_gap(span, index) or self.in_streak(span, block)
-        return "free" if is_free else "live"
-
-    def in_gap(self, span: Slot, index: int) -> bool:
-        """True if a block is in a gap, a range of free blocks."""
-        at, record = span["span.gap_head"], self.layout.record("gap.next", "gap.blocks")
-        for _ in range(span["span.limit"]):
-            if at == 0:
-                break
-            gap = span["run.base"] + (at - 1) * span["span.block_bytes"]
-            following, blocks = self.memory.values(record, gap)
-            if at - 1 <= index < at - 1 + blocks:
-                return True
-            at = following
-        return False
-
-    def in_streak(self, span: Slot, block: int) -> bool:
-        """True if a block is in the free streak of a thread."""
-        for _, data in self.reader.heaps():
-            slot, first, blocks, step = self.reader.streak_of(data) or (0, 0, 0, 1)
-            if slot == span.address and 0 <= (block - first) // step < blocks:
-                return True
-        return False
-
-    def owner(self, key: int) -> str:
-        """The owner of a span in words, by its key."""
-        layout = self.layout
-        record = layout.record("heap.state", "heap.thread_pointer")
-        for heap, data in self.reader.heaps():
-            if heap == key & ~layout.offset("owner.mask"):
-                state, pointer = record.of(data)
-                name = layout.name_of("heap", state)
-                name = f"of {self.thread_name(pointer)}" if name == "live" else HEAP_STATES[name]
-                return f"{name}, heap {heap:#x}"
-        is_orphan = key == self.reader.orphan
-        return "an orphan: its thread has ended, or its heap has enough" if is_orphan else (
-            "no thread's")  # fmt: skip
+        if block in (held for _, held in fronts.quarantined()):
+            return "free (in quarantine)"
+        return "free (in a front)" if block in fronts.blocks() else "live"
 
     # ---- others ----
 
@@ -218,7 +144,7 @@ class Blocks:
                 return f"sampled medium block {at:#x}{inside(address, at)}"
             nbytes = mark % waits * size
             if mark and address < at + nbytes:
-                state = "free (kept by a thread)" if mark > waits else "live"
+                state = "free (in a front)" if mark > waits else "live"
                 return f"{state} medium block {at:#x}, {nbytes} bytes{inside(address, at)}"
             if mark:
                 break

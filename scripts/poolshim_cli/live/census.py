@@ -6,32 +6,19 @@
 Each word that is read was right at some moment during the reading. The words of a slab and of a
 front are right at each instant, so that a class is off by the blocks that move between them
 meanwhile. The blocks of a thread's free streak count as live: see fronts.py.
-
-In modes with heaps and spans, a span's words share one cache line, so a span that a thread is
-settling at that moment may be off by its frees since the last time, at most 256 blocks; each
-running thread has at most one such span. The blocks that a thread has not yet returned, its free
-streak and its batches for other threads, are read with its heap and count as free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..errors import Failed
-from .caches import (
-    heap_bytes,
-    read_batches,
-    read_bins,
-    read_hard_blocks,
-)
 from .figures import FIGURES
 from .fronts import Fronts, pages_of
 from .layout import Layout, find
 from .memory import Memory, Unreadable, contradictions
-from .slots import Leaf, Map, Slabs, Spans, read_sizes, signed
+from .slots import Leaf, Map, Slabs, read_sizes
 
-HEAPS_MAX = 1 << 20
 ARENAS_MAX = 1 << 16  # the library has at most 4096
 CHECKED_SLOTS = 1 << 14  # between two looks at the clock
 TRIES = 3
@@ -45,15 +32,14 @@ def inside(ranges: list[tuple[int, int]], address: int) -> bool:
 
 @dataclass
 class SizeClass:
-    """Sums over its slabs and spans, and over what fronts and heaps have counted."""
+    """Sums over its slabs, and over what fronts have counted."""
 
     block_bytes: int
     live_blocks: int = 0
-    spans: int = 0
-    span_bytes: int = 0
+    slabs: int = 0
+    slab_bytes: int = 0
     taken_blocks: int = 0
     rounding: int = 0  # share of a block beyond its request, of 65536
-    weight: int = 0
 
     @property
     def live_bytes(self) -> int:
@@ -62,8 +48,8 @@ class SizeClass:
 
     @property
     def waste_bytes(self) -> int:
-        """Bytes of the spans without a live block."""
-        return max(0, self.span_bytes - self.live_bytes)
+        """Bytes of the slabs without a live block."""
+        return max(0, self.slab_bytes - self.live_bytes)
 
 
 @dataclass
@@ -72,8 +58,7 @@ class Census:
 
     classes: list[SizeClass] = field(default_factory=list)
     leaves: list[Leaf] = field(default_factory=list)
-    heaps: list[tuple[int, int]] = field(default_factory=list)  # addresses, and bytes
-    fronts: list[tuple[int, int]] = field(default_factory=list)  # likewise
+    fronts: list[tuple[int, int]] = field(default_factory=list)  # addresses, and bytes
     metadata_pages: set[int] = field(default_factory=set)  # numbers, of short structures
     arenas: list[tuple[int, int]] = field(default_factory=list)  # address and bytes, accessible
     blocks: list[tuple[int, int]] = field(default_factory=list)  # likewise, of large blocks
@@ -98,11 +83,6 @@ class Census:
     cache_dirty_bytes: int = 0
     cache_clean_bytes: int = 0
     metadata_bytes: int = 0
-    remote_free_count: int = 0
-    remote_batch_count: int = 0
-    heap_live_count: int = 0
-    heap_total_count: int = 0
-    orphan_span_count: int = 0
     medium_requests: int = 0
     large_allocs: int = 0
     sample_count: int = 0
@@ -123,18 +103,18 @@ class Census:
         return sum(one.live_bytes for one in self.classes)
 
     @property
-    def small_spans(self) -> int:
-        """Slabs and spans of all classes."""
-        return sum(one.spans for one in self.classes)
+    def small_slabs(self) -> int:
+        """Slabs of all classes."""
+        return sum(one.slabs for one in self.classes)
 
     @property
-    def small_span_bytes(self) -> int:
+    def small_slab_bytes(self) -> int:
         """Their addresses."""
-        return sum(one.span_bytes for one in self.classes)
+        return sum(one.slab_bytes for one in self.classes)
 
     @property
     def small_waste_bytes(self) -> int:
-        """Bytes of all spans without a live block."""
+        """Bytes of all slabs without a live block."""
         return sum(one.waste_bytes for one in self.classes)
 
     @property
@@ -194,13 +174,11 @@ class Reader:
         self.granule = 1 << self.map.granule_shift
         self.slot_bytes = 1 << self.map.slot_shift
         self.kinds = layout.constants("kind")
-        self.kind_at, self.class_index_at = layout.offset("run.kind"), layout.offset("span.class")
-        self.spans, self.slabs = Spans(layout), Slabs(layout, [])
+        self.kind_at = layout.offset("run.kind")
+        self.slabs = Slabs(layout, [])
         self.fronts = Fronts(memory, layout)
         self.run = layout.record("run.base", "run.granules", "run.flags", "run.back")
-        self.dirty, self.orphan = layout.offset("run.dirty"), layout.offset("owner.orphan")
-        self.streak = layout.record("heap.streak_span", "heap.streak_first", "heap.thread")
-        self.words = layout.record("thread.streak_next", "thread.streak_step")
+        self.dirty = layout.offset("run.dirty")
         self.marks = layout.field("medium.marks")
         self.region = layout.record("medium.free_pages", "medium.dirty_free")
         self.page_bytes = 1 << layout.offset("medium.page_shift")
@@ -230,12 +208,10 @@ class Reader:
         for leaf in self.map.leaves():
             census.leaves.append(leaf)
             self.read_leaf(census, leaf)
-        self.read_heaps(census)
         self.fronts.count(census)
         for one in census.classes:
             one.taken_blocks = max(0, one.taken_blocks)
             one.live_blocks = max(0, one.live_blocks)
-            one.rounding = one.rounding // one.weight if one.weight else 0
         return census
 
     def read_classes(self, census: Census) -> None:
@@ -292,8 +268,6 @@ class Reader:
                 continue
             if kind == known["slab"]:
                 self.read_slab(census, leaf, index * step)
-            elif kind == known["span"]:
-                self.read_span(census, leaf.data, index * step)
             elif kind == known["medium"]:
                 self.read_medium(census, leaf.data, index * step)
             elif kind in others:
@@ -305,22 +279,10 @@ class Reader:
         if account.class_index >= len(census.classes):
             return
         one = census.classes[account.class_index]
-        one.spans += 1
-        one.span_bytes += account.granules * self.granule
+        one.slabs += 1
+        one.slab_bytes += account.granules * self.granule
         one.live_blocks += account.live
         census.metadata_pages.update(pages_of(*self.slabs.bitmap(leaf, at)))
-
-    def read_span(self, census: Census, data: bytes, at: int) -> None:
-        """Counts a span, as count_span of census.c does."""
-        account = self.spans.of(data, at)
-        if account.class_index >= len(census.classes):
-            return
-        one = census.classes[account.class_index]
-        one.spans += 1
-        one.span_bytes += account.granules * self.granule
-        one.taken_blocks += account.taken
-        one.live_blocks += account.live
-        census.orphan_span_count += account.owner == self.orphan
 
     def read_medium(self, census: Census, data: bytes, at: int) -> None:
         """Counts a medium region as ps_medium_add_use does, and the free pages of a head."""
@@ -361,74 +323,3 @@ class Reader:
             is_dirty = bool(flags & self.dirty)
             census.cache_dirty_bytes += nbytes * is_dirty
             census.cache_clean_bytes += nbytes * (not is_dirty)
-
-    # ---- heaps ----
-
-    def heaps(self) -> Iterator[tuple[int, bytes]]:
-        """Yields the address and the contents of each heap."""
-        nbytes = heap_bytes(self.layout)
-        following = self.layout.record("heap.next")
-        address = self.memory.number(self.layout.place("heaps"))
-        known: set[int] = set()
-        while address:
-            if address in known or len(known) == HEAPS_MAX:
-                raise Failed(f"process {self.memory.pid}: its list of heaps has no end")
-            known.add(address)
-            data = self.memory.read(address, nbytes)
-            yield address, data
-            (address,) = following.of(data)
-
-    def read_heaps(self, census: Census) -> None:
-        """Adds the counts of the heaps, and the blocks that they have not yet returned."""
-        layout = self.layout
-        record = layout.record(
-            "heap.state", "heap.remote_frees", "heap.remote_batches", "heap.hard")  # fmt: skip
-        live, nbytes = layout.offset("heap.live"), heap_bytes(layout)
-        for address, data in self.heaps():
-            state, frees, batches, hard = record.of(data)
-            census.heaps.append((address, nbytes))
-            census.heap_total_count += 1
-            census.heap_live_count += state == live
-            census.remote_free_count += frees
-            census.remote_batch_count += batches
-            read_bins(self, census, data)
-            if not census.has_calls:
-                read_hard_blocks(self, census, hard)
-            self.read_streak(census, data)
-            read_batches(self, census, data)
-
-    def class_at(self, census: Census, leaf: Leaf, at: int) -> SizeClass | None:
-        """The size class of the span whose slot starts at `at` of a leaf."""
-        self.memory.check()
-        index = leaf.data[at + self.class_index_at]
-        is_span = leaf.data[at + self.kind_at] == self.kinds["span"]
-        return census.classes[index] if is_span and index < len(census.classes) else None
-
-    def class_of(self, census: Census, slot: int) -> SizeClass | None:
-        """The class of a span, by the address of its slot."""
-        for leaf in census.leaves:
-            if 0 <= slot - leaf.slots < len(leaf.data):
-                return self.class_at(census, leaf, slot - leaf.slots)
-        return None
-
-    def streak_of(self, data: bytes) -> tuple[int, int, int, int] | None:
-        """A heap's free streak: slot of the span, first block, number of blocks, step."""
-        span, first, thread = self.streak.of(data)
-        if not span or not thread:
-            return None
-        try:
-            following, step = map(signed, self.memory.values(self.words, thread))
-        except Unreadable:
-            return None  # the thread has ended, and its words with it
-        if not step or not following or (following - first) % step:
-            return None
-        return span, first, (following - first) // step, step
-
-    def read_streak(self, census: Census, data: bytes) -> None:
-        """The blocks of a free streak: used, as far as their span knows."""
-        span, _first, blocks, step = self.streak_of(data) or (0, 0, 0, 0)
-        one = self.class_of(census, span) if span else None
-        if one is None or abs(step) != one.block_bytes:
-            return
-        if 0 < blocks * one.block_bytes <= self.granule:
-            one.live_blocks -= blocks

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Free blocks in fronts and windows, which their slabs count as used: see pools/engine/front/.
+"""Free blocks in fronts and windows, and in quarantine, which their slabs count as used: see
+pools/engine/front/ and pools/engine/harden/hard_quarantine.h.
 
     fronts = Fronts(memory, layout)
-    if fronts.are_on(): fronts.fronts(), fronts.windows()
+    fronts.fronts(), fronts.windows(), fronts.quarantined()
 
 The words of a thread are not readable from outside, and so the blocks of its free streak count as
 live. They are of one slab, and return when another streak opens, or after a while.
@@ -38,10 +39,6 @@ class Fronts:
         self.range_shift = layout.offset("range.address_shift")
         self.record_bytes = layout.offset("windows")
         self.next = layout.record("windows.next")
-
-    def are_on(self) -> bool:
-        """False in a mode that has heaps and spans instead."""
-        return self.memory.number(self.layout.place("has_fronts"), 1) != 0
 
     def words(self, place: str) -> memoryview:
         """A variable as words."""
@@ -107,22 +104,37 @@ class Fronts:
         found = (ranges[index] for _, ranges in self.windows())
         return any(lowest <= address < lowest + count * block_bytes for lowest, count in found)
 
-    # ---- both ----
+    # ---- quarantine ----
+
+    def quarantined(self) -> Iterator[tuple[int, int]]:
+        """The class and the address of each block."""
+        layout = self.layout
+        table, step = layout.place("hard"), layout.offset("hard_places")
+        shards, places = layout.field("hard.shards"), layout.field("hard.places")
+        record = layout.record("hard_places.first", "hard_places.count")
+        classes = self.memory.read(table + places.offset, places.length)
+        found = memoryview(self.memory.read(table + shards.offset, shards.length)).cast("Q")
+        for shard in found:
+            for index in range(len(classes) // step) if shard else ():
+                first, count = record.of(classes, index * step)
+                address = shard + layout.offset("hard_shard.held") + first * WORD
+                words = memoryview(self.memory.read(address, count * WORD)).cast("Q")
+                yield from ((index, block) for block in words if block)
+
+    # ---- all ----
 
     def by_granule(self, granule: int) -> Counter[int]:
         """The number of blocks by the granule where they start; those of a window by its lowest."""
         found: Counter[int] = Counter()
-        if self.are_on():
-            found.update(block // granule * granule for block in set(self.blocks()))
-            for _, ranges in self.windows():
-                for lowest, count in ranges:
-                    found[lowest // granule * granule] += count
+        apart = {*self.blocks(), *(block for _, block in self.quarantined())}
+        found.update(block // granule * granule for block in apart)
+        for _, ranges in self.windows():
+            for lowest, count in ranges:
+                found[lowest // granule * granule] += count
         return found
 
     def count(self, census: Census) -> None:
         """Subtracts the blocks, and adds what malloc took, as subtract_cached of census.c does."""
-        if not self.are_on():
-            return
         front_bytes, classes, places = self.front_bytes(), census.classes, self.places()
         lengths = self.layout.offset("front.lengths")
         census.medium_requests += signed(self.words("medium_singles")[0])
@@ -138,6 +150,8 @@ class Fronts:
             for (_, count), one in zip(ranges, classes, strict=False):
                 one.taken_blocks -= count
                 one.live_blocks -= count
+        for index, _ in self.quarantined():
+            classes[index].live_blocks -= 1
         self.add_counts(classes)
 
     def add_counts(self, classes: list[SizeClass]) -> None:
@@ -150,7 +164,6 @@ class Fronts:
             windowed, singles = record.of(data, index * step)
             one.taken_blocks += windowed + signed(singles)
             one.rounding = int.from_bytes(roundings[2 * index : 2 * index + 2], "little")
-            one.weight = 1
 
 
 def pages_of(address: int, nbytes: int) -> range:

@@ -21,12 +21,12 @@ from .census import Census, Reader, SizeClass
 from .figures import FIGURES, Figure
 from .memory import PAGE_BYTES, READING_SECONDS, Memory, Unreadable
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 LABEL_COLUMN, NUMBER_COLUMN, SIZE_COLUMN = 26, 18, 14
 QUOTED_LIMIT = 64
 NAME_MAX = 4096
-CLASS_COLUMNS = (("block bytes", 12), ("live blocks", 14), ("live bytes", 16), ("spans", 9),
-                 ("span bytes", 16), ("waste bytes", 16), ("waste %", 9))  # fmt: skip
+CLASS_COLUMNS = (("block bytes", 12), ("live blocks", 14), ("live bytes", 16), ("slabs", 9),
+                 ("slab bytes", 16), ("waste bytes", 16), ("waste %", 9))  # fmt: skip
 UNITS = ("KiB", "MiB", "GiB")
 
 
@@ -137,8 +137,8 @@ def value_of(report: Report, figure: Figure) -> Any:
 def size_class(one: SizeClass) -> dict[str, int]:
     """An element of size_classes."""
     return {"block_bytes": one.block_bytes, "live_count": one.live_blocks,
-            "live_bytes": one.live_bytes, "span_count": one.spans,
-            "span_bytes": one.span_bytes, "waste_bytes": one.waste_bytes}  # fmt: skip
+            "live_bytes": one.live_bytes, "slab_count": one.slabs,
+            "slab_bytes": one.slab_bytes, "waste_bytes": one.waste_bytes}  # fmt: skip
 
 
 def as_dict(report: Report) -> dict[str, Any]:
@@ -194,16 +194,16 @@ def class_lines(census: Census) -> str:
     lines = class_line(*(title for title, _ in CLASS_COLUMNS))
     for one in census.classes:
         if one.live_blocks:
-            lines += class_line(one.block_bytes, one.live_blocks, one.live_bytes, one.spans,
-                                one.span_bytes, one.waste_bytes,
-                                percent(one.waste_bytes, one.span_bytes))  # fmt: skip
-    empty = [one for one in census.classes if not one.live_blocks and one.spans]
+            lines += class_line(one.block_bytes, one.live_blocks, one.live_bytes, one.slabs,
+                                one.slab_bytes, one.waste_bytes,
+                                percent(one.waste_bytes, one.slab_bytes))  # fmt: skip
+    empty = [one for one in census.classes if not one.live_blocks and one.slabs]
     if empty:
-        nbytes = sum(one.span_bytes for one in empty)
-        lines += class_line("unused", 0, 0, sum(one.spans for one in empty), nbytes, nbytes, "")
-    waste, nbytes = census.small_waste_bytes, census.small_span_bytes
+        nbytes = sum(one.slab_bytes for one in empty)
+        lines += class_line("unused", 0, 0, sum(one.slabs for one in empty), nbytes, nbytes, "")
+    waste, nbytes = census.small_waste_bytes, census.small_slab_bytes
     return lines + class_line("all", census.small_live_blocks, census.small_live_bytes,
-                              census.small_spans, nbytes, waste,
+                              census.small_slabs, nbytes, waste,
                               percent(waste, nbytes))  # fmt: skip
 
 

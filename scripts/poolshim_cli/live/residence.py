@@ -7,7 +7,7 @@ Every part is of pages that are in memory now, and the parts add up to the RSS:
 
     live + rounding + free + cache + metadata + outside == rss
 
-Blocks count as resident where their kind's pages are: pages of spans that no live block needs are
+Blocks count as resident where their kind's pages are: pages of slabs that no live block needs are
 free, and likewise of the regions of medium blocks.
 """
 
@@ -30,7 +30,7 @@ class Split:
     rss: int
     live: int  # without the rounding
     rounding: int
-    free: int  # in part-filled spans, and in pages of guarded samples
+    free: int  # in part-filled slabs, and in pages of guarded samples
     cache: int  # free pages, cached mappings, medium blocks in threads' caches
     metadata: int
     outside: int  # of the program and its libraries: code, stacks, its own mappings
@@ -84,17 +84,17 @@ class Residence:
         return found
 
     def metadata(self) -> int:
-        """Slots, bitmaps, fronts, windows and heaps: the large part of it."""
+        """Slots, bitmaps, fronts and windows: the large part of it."""
         census = self.census
         slots = sum(self.range_bytes(leaf.slots, len(leaf.data)) for leaf in census.leaves)
-        others = [*census.heaps, *census.fronts, *page_ranges(census.metadata_pages)]
+        others = [*census.fronts, *page_ranges(census.metadata_pages)]
         return slots + sum(self.range_bytes(*other) for other in others)
 
     def split(self, rss: int) -> Split:
         """All parts."""
         census, kinds = self.census, self.reader.kinds
         found = self.by_kind()
-        spans = sum(found.get(kinds[name], 0) for name in ("slab", "span", "inside"))
+        slabs = sum(found.get(kinds[name], 0) for name in ("slab", "inside"))
         medium = found.get(kinds["medium"], 0)
         large = sum(self.range_bytes(*block) for block in census.blocks)
         blocks = census.arena_blocks
@@ -102,13 +102,13 @@ class Residence:
         runs = sum(nbytes for _, nbytes in blocks)
         kept = sum(self.range_bytes(*one) for one in census.busy
                    if not inside(census.arenas, one[0]))  # fmt: skip
-        small_live = min(census.small_live_bytes, spans)
+        small_live = min(census.small_live_bytes, slabs)
         medium_live = min(max(0, census.run_live_bytes - runs), medium)
         pools = found.get(kinds["pages"], 0)
         rounding = min(census.rounding_bytes, small_live)
         live = small_live + medium_live + large + pools + census.guard_live_bytes
-        free = spans - small_live + max(0, census.guard_held_bytes - census.guard_live_bytes)
-        cache = sum(found.values()) - spans - medium_live - in_arenas - pools + kept
+        free = slabs - small_live + max(0, census.guard_held_bytes - census.guard_live_bytes)
+        cache = sum(found.values()) - slabs - medium_live - in_arenas - pools + kept
         metadata = self.metadata()
         heap = live + free + cache + metadata
         if heap > rss:  # RSS was counted at another moment

@@ -133,7 +133,7 @@ class Size(NamedTuple):
     """A row of the table of size classes."""
 
     block_bytes: int
-    first: int  # index of the first block used of a slab or span
+    first: int  # index of the first block used of a slab
     limit: int
 
     @property
@@ -154,41 +154,12 @@ def read_sizes(memory: Memory, layout: Layout) -> list[Size]:
 
 
 class Account(NamedTuple):
-    """The counts of a slab, or of a span, settled."""
+    """The counts of a slab."""
 
-    owner: int  # 0: of a slab
     class_index: int
     granules: int
-    carved: int  # index after the last block that has been used
-    handed: int  # index of the next block to leave a window
-    taken: int  # blocks that malloc took since the bin counted
+    fresh: int  # index after the last block that has been used
     live: int
-
-
-class Spans:
-    """Computes the account of a span from its slot: the equation of small/span.h."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.record = layout.record(
-            "span.owner", "span.free_countdown", "span.countdown_start", "span.used",
-            "span.carved", "span.handed", "span.popped", "span.remote", "span.class",
-            "run.granules",
-        )  # fmt: skip
-        self.handed_shift = layout.offset("span.handed_shift")
-        self.remote_shifts = [layout.offset(f"remote.{name}_shift") for name in ("list", "gaps")]
-        self.remote_mask = layout.offset("remote.blocks_mask")
-        self.dropped = layout.offset("remote.dropped")
-
-    def of(self, data: bytes, at: int = 0) -> Account:
-        """The account of the span whose slot starts at `at`, as count_span of census.c."""
-        (owner, countdown, start, used, carved, handed, popped, remote, index,
-         granules) = self.record.of(data, at)  # fmt: skip
-        handed >>= self.handed_shift
-        window = max(0, carved - handed)
-        back = sum(remote >> shift & self.remote_mask for shift in self.remote_shifts)
-        live = max(0, used + countdown + popped - start - back - window)
-        return Account(owner, index, granules, carved, handed, popped - window,
-                       0 if remote & self.dropped else live)  # fmt: skip
 
 
 class Slabs:
@@ -196,17 +167,17 @@ class Slabs:
     are live ones in it: fronts.py."""
 
     def __init__(self, layout: Layout, sizes: list[Size]) -> None:
-        self.record = layout.record("slab.free_count", "slab.fresh", "slab.class", "run.granules")
+        self.record = layout.record(
+            "slab.free_count", "slab.fresh", "slab.class", "slab.capacity", "run.granules"
+        )
         self.bits = layout.record("slab.bits", "slab.class")
         self.slot_bytes = 1 << layout.offset("slot.shift")
-        self.capacities = [size.capacity for size in sizes]
         self.bitmap_bytes = [-(-size.limit // 8) for size in sizes]
 
     def of(self, data: bytes, at: int = 0) -> Account:
         """The account of the slab whose slot starts at `at`, as count_slab of census.c."""
-        free, fresh, index, granules = self.record.of(data, at)
-        capacity = self.capacities[index] if index < len(self.capacities) else 0
-        return Account(0, index, granules, fresh, fresh, 0, max(0, capacity - free))
+        free, fresh, index, capacity, granules = self.record.of(data, at)
+        return Account(index, granules, fresh, max(0, capacity - free))
 
     def bitmap(self, leaf: Leaf, at: int) -> tuple[int, int]:
         """Address and bytes of a bitmap that does not fit the slot; (0, 0) of one that does."""
@@ -214,19 +185,3 @@ class Slabs:
         is_inside = 0 <= bits - leaf.slots - at < self.slot_bytes
         return (0, 0) if is_inside or index >= len(self.bitmap_bytes) else (
             bits, self.bitmap_bytes[index])  # fmt: skip
-
-
-class Small:
-    """Computes the account of a slot with small blocks, slab or span."""
-
-    def __init__(self, layout: Layout, sizes: list[Size]) -> None:
-        self.spans, self.slabs = Spans(layout), Slabs(layout, sizes)
-        self.kind_at = layout.offset("run.kind")
-        self.by_kind: dict[int, Spans | Slabs] = {
-            layout.offset("kind.span"): self.spans, layout.offset("kind.slab"): self.slabs
-        }  # fmt: skip
-
-    def of(self, data: bytes, at: int = 0) -> Account | None:
-        """The account; None if the slot is of something else."""
-        found = self.by_kind.get(data[at + self.kind_at])
-        return found.of(data, at) if found else None

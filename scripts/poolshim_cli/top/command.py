@@ -32,7 +32,7 @@ from . import screen
 HELP = """usage: poolshim top [OPTIONS] [PID...]
 
 Shows what the resident memory of running processes is: live blocks, the loss by rounding, free
-memory in part-filled spans, free pages, metadata, and memory outside the heap; and how often malloc
+memory in part-filled slabs, free pages, metadata, and memory outside the heap; and how often malloc
 and free are called. Without PID: all processes on poolshim that this user may read. The processes
 are not stopped and take no part in it. q ends.
 

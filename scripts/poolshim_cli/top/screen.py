@@ -81,7 +81,7 @@ COLUMNS = {
 }
 NARROW = ("pid", "program", "rss", "live", "free", "other", "alloc")
 LEGEND = (
-    "rss = live + round(ing up to classes, about) + free (in part-filled spans) + cache (free "
+    "rss = live + round(ing up to classes, about) + free (in part-filled slabs) + cache (free "
     "pages) + meta(data) + other (outside the heap); alloc, freed: calls of malloc and free a "
     "second; trend: of rss"
 )

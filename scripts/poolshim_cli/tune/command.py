@@ -201,8 +201,7 @@ def live_sizes(recordings: list[Recording]) -> set[int]:
         size
         for one in recordings
         for peak in one.peaks
-        for thread in peak.threads
-        for size, count in thread
+        for size, count in peak.sizes
         if count > 0
     }
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""What a table of size classes costs a program: bytes of spans beyond those requested.
+"""What a table of size classes costs a program: bytes of slabs beyond those requested.
 
 Three terms, each for the class that serves all requests above p and up to c bytes:
 
 rounding     the sum of c - size over the live blocks.
-tails        what a span of the class cannot use, shared evenly by its blocks. Expected, not the
-             ceiling of whole spans: whether a count lies just below or above a multiple of the
+tails        what a slab of the class cannot use, shared evenly by its blocks. Expected, not the
+             ceiling of whole slabs: whether a count lies just below or above a multiple of the
              capacity is chance, and the next run's chance is another.
-part-filled  each thread that has live blocks in the class has a span there which is not full: half
-             of one on average. But memory that was never allocated was never touched, so the term
-             is at most half a page a thread and the blocks that were allocated but are not live.
+part-filled  a process that has live blocks in the class has a slab there which is not full: half of
+             one on average. But memory that was never allocated was never touched, so the term is
+             at most half a page and the blocks that were allocated but are not live.
 
-Rounding and tails count addresses of spans in use. Of a block's unused end, whole pages may never
+Rounding and tails count addresses of slabs in use. Of a block's unused end, whole pages may never
 have been touched; the prediction is an upper bound there, exact below the size of a page.
 """
 
@@ -26,28 +26,28 @@ from itertools import accumulate
 from .recording import Recording
 
 GRANULE_BYTES = 65536
-SPAN_GRANULES_LIMIT = 16
-SPAN_BLOCKS_WANTED = 8
+SLAB_GRANULES_LIMIT = 16
+SLAB_BLOCKS_WANTED = 8
 RUN_BLOCK_BYTES = 256
 CLASS_BYTES_LIMIT = 65536
 
 
 @cache
-def span_plan(block_bytes: int) -> tuple[int, int]:
-    """Bytes of a span of a class and how many blocks it has: plan_granules and plan_blocks of
+def slab_plan(block_bytes: int) -> tuple[int, int]:
+    """Bytes of a slab of a class and how many blocks it has: plan_granules and plan_blocks of
     pools/engine/small/size_class.c; a test compares it with the library."""
-    granules = SPAN_GRANULES_LIMIT
-    for candidate in range(1, SPAN_GRANULES_LIMIT):
-        span_bytes = candidate * GRANULE_BYTES
-        blocks, tail = divmod(span_bytes, block_bytes)
-        if blocks >= SPAN_BLOCKS_WANTED and tail * 16 <= span_bytes:
+    granules = SLAB_GRANULES_LIMIT
+    for candidate in range(1, SLAB_GRANULES_LIMIT):
+        slab_bytes = candidate * GRANULE_BYTES
+        blocks, tail = divmod(slab_bytes, block_bytes)
+        if blocks >= SLAB_BLOCKS_WANTED and tail * 16 <= slab_bytes:
             granules = candidate
             break
-    span_bytes = granules * GRANULE_BYTES
-    blocks, tail = divmod(span_bytes, block_bytes)
+    slab_bytes = granules * GRANULE_BYTES
+    blocks, tail = divmod(slab_bytes, block_bytes)
     if block_bytes <= RUN_BLOCK_BYTES:
         blocks -= 2 if tail == 0 else 1
-    return span_bytes, blocks
+    return slab_bytes, blocks
 
 
 def grid_points(top_bytes: int) -> list[int]:
@@ -95,8 +95,8 @@ class Workload:
         blocks = [0.0] * len(self.points)
         live = [0.0] * len(self.points)
         requests = [0.0] * len(self.points)
-        # Per point: (owner, weight) of the threads with a live block there; an owner is one thread
-        # at one peak of one process.
+        # Per point: (owner, weight) of the peaks with a live block there; an owner is one peak of
+        # one process.
         self.owners: list[list[tuple[int, float]]] = [[] for _ in self.points]
         owner = 0
         for recording in recordings:
@@ -106,14 +106,13 @@ class Workload:
             of_peaks = sum(peak.live_bytes for peak in recording.peaks)
             for peak in recording.peaks:
                 weight = peak.live_bytes / of_peaks / runs if of_peaks else 0.0
-                for sizes in peak.threads:
-                    for size, count in sizes:
-                        if size <= top_bytes and count > 0:
-                            index = self.index(size)
-                            blocks[index] += weight * count
-                            live[index] += weight * count * size
-                            self.owners[index].append((owner, weight))
-                    owner += 1
+                for size, count in peak.sizes:
+                    if size <= top_bytes and count > 0:
+                        index = self.index(size)
+                        blocks[index] += weight * count
+                        live[index] += weight * count * size
+                        self.owners[index].append((owner, weight))
+                owner += 1
         self.blocks = blocks
         self.live = live
         self.requests = requests
@@ -132,34 +131,34 @@ class Workload:
     def owner_sums(self) -> OwnerSums:
         return OwnerSums(self)
 
-    def terms(self, below: int, upto: int, threads: float) -> tuple[float, float, float]:
+    def terms(self, below: int, upto: int, owners: float) -> tuple[float, float, float]:
         """The three terms of the class at point `upto` when the next one below is at `below`."""
         size = self.points[upto]
-        span_bytes, capacity = span_plan(size)
+        slab_bytes, capacity = slab_plan(size)
         blocks = self.blocks_upto[upto] - self.blocks_upto[below]
         rounding = size * blocks - (self.live_upto[upto] - self.live_upto[below])
-        tails = blocks * ((span_bytes - capacity * size) / capacity)
+        tails = blocks * ((slab_bytes - capacity * size) / capacity)
         requests = self.requests_upto[upto] - self.requests_upto[below]
-        touched = threads * (self.page_bytes / 2) + max(requests - blocks, 0.0) * size
-        return rounding, tails, min(threads * (span_bytes / 2), touched)
+        touched = owners * (self.page_bytes / 2) + max(requests - blocks, 0.0) * size
+        return rounding, tails, min(owners * (slab_bytes / 2), touched)
 
-    def cost_row(self, lowest: int, upto: int, threads: Iterable[float]) -> Iterator[float]:
+    def cost_row(self, lowest: int, upto: int, owners: Iterable[float]) -> Iterator[float]:
         """The sum of the terms, for each next class below from `lowest` to upto - 1; written out
         because it is called 1.5 million times."""
         size = self.points[upto]
-        span_bytes, capacity = span_plan(size)
-        block_bytes, half_span = span_bytes / capacity, span_bytes / 2
+        slab_bytes, capacity = slab_plan(size)
+        block_bytes, half_slab = slab_bytes / capacity, slab_bytes / 2
         half_page = self.page_bytes / 2
         all_blocks, all_live = self.blocks_upto[upto], self.live_upto[upto]
         all_requests = self.requests_upto[upto]
         for blocks_below, live_below, requests_below, count in zip(
             self.blocks_upto[lowest:upto], self.live_upto[lowest:upto],
-            self.requests_upto[lowest:upto], threads, strict=True,
+            self.requests_upto[lowest:upto], owners, strict=True,
         ):  # fmt: skip
             blocks = all_blocks - blocks_below
             freed = all_requests - requests_below - blocks
             touched = count * half_page + (freed * size if freed > 0 else 0.0)
-            part_filled = count * half_span
+            part_filled = count * half_slab
             yield block_bytes * blocks - (all_live - live_below) + (
                 part_filled if part_filled < touched else touched
             )
@@ -172,14 +171,14 @@ class Workload:
         for size in table:
             upto = self.index(size)
             sums.advance(upto)
-            for i, term in enumerate(self.terms(below, upto, sums.threads_above(below))):
+            for i, term in enumerate(self.terms(below, upto, sums.owners_above(below))):
                 totals[i] += term
             below = upto
         return Account(self.live_upto[below], *totals)
 
 
 class OwnerSums:
-    """How many threads have a live block in (p, c], for an ascending c: each thread counts at the
+    """How many owners have a live block in (p, c], for an ascending c: each owner counts at the
     highest point up to c where it has one."""
 
     def __init__(self, workload: Workload) -> None:
@@ -199,11 +198,11 @@ class OwnerSums:
                 self.highest[owner] = index
         self.at = upto
 
-    def threads_above(self, below: int) -> float:
+    def owners_above(self, below: int) -> float:
         return sum(self.weights[below + 1 : self.at + 1])
 
-    def threads_above_each(self, lowest: int) -> list[float]:
-        """threads_above of each p from `lowest` to c - 1."""
+    def owners_above_each(self, lowest: int) -> list[float]:
+        """owners_above of each p from `lowest` to c - 1."""
         sums = list(accumulate(self.weights[self.at : lowest : -1]))
         sums.reverse()
         return sums

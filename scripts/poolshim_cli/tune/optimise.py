@@ -7,14 +7,13 @@ It depends on nothing else, so the best table of k classes that ends at c is
     best(k, c) = min over legal p of best(k - 1, p) + cost(p, c)
 
 Every multiple of 16 is a candidate, live or not. Fewer would do if a table never became worse when
-a
-class sinks to the largest size it serves. But that takes the next class out of reach of the
-backbone, and a shorter block can mean a longer span, half of which is the price of a part-filled
+a class sinks to the largest size it serves. But that takes the next class out of reach of the
+backbone, and a shorter block can mean a longer slab, half of which is the price of a part-filled
 one. Nor is it needed: few p are legal below a c, since all powers of two are classes and p + 1 must
 not waste more than a quarter. There are 1.5 million pairs up to 64 KiB. Layer k tries the pairs
 from which the top can still be reached: 4 s in plain Python if every size is live. numpy saved a
 third of that, and was left out; divide and conquer would need the quadrangle inequality, which
-part-filled spans break. candidates() saves most: a usual program takes 0.1 to 2 s.
+part-filled slabs break. candidates() saves most: a usual program takes 0.1 to 2 s.
 
 Of equally good tables the one nearest to the table before is taken: each class added or dropped
 costs a 64th of a byte beside.
@@ -133,8 +132,8 @@ class Problem:
         sums = workload.owner_sums()
         for upto in range(1, len(self.points)):
             sums.advance(upto)
-            threads = sums.threads_above_each(self.lowest[upto])
-            self.rows.append(cost_row(workload, self.lowest[upto], upto, threads))
+            owners = sums.owners_above_each(self.lowest[upto])
+            self.rows.append(cost_row(workload, self.lowest[upto], upto, owners))
         if before:
             self.add_changes(set(before))
 
@@ -170,11 +169,11 @@ class Problem:
         return counts
 
 
-def cost_row(workload: Workload, lowest: int, upto: int, threads: list[float]) -> array[float]:
+def cost_row(workload: Workload, lowest: int, upto: int, owners: list[float]) -> array[float]:
     """cost(p, upto) for p from lowest to upto - 1; 0 throughout where nothing was live."""
     if workload.blocks_upto[upto] == workload.blocks_upto[lowest]:
         return array("d", bytes(8 * (upto - lowest)))
-    return array("d", workload.cost_row(lowest, upto, threads))
+    return array("d", workload.cost_row(lowest, upto, owners))
 
 
 def best_costs(problem: Problem, limit: int) -> list[list[float]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import BadRequest
 
-VERSION = 1
+VERSION = 2
 FILE_BYTES_LIMIT = 256 << 20
 
 Sizes = tuple[tuple[int, int], ...]
@@ -19,10 +19,10 @@ Sizes = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Peak:
-    """The live blocks at one moment: per thread, how many of each requested size."""
+    """The live blocks at one moment: how many of each requested size."""
 
     live_bytes: int
-    threads: tuple[Sizes, ...]
+    sizes: Sizes
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Recording:
     command: tuple[str, ...]
     page_bytes: int
     size_classes: tuple[int, ...]
-    span_bytes: tuple[int, ...]
+    slab_bytes: tuple[int, ...]
     small_max_bytes: int
     usual_max_bytes: int  # of a run that is not recorded: larger requests take whole pages there
     peak_live_bytes: int
@@ -65,13 +65,7 @@ def sizes_of(pairs: Any, name: str) -> Sizes:
 
 def peak_of(value: Any) -> Peak:
     """One entry of "peaks"."""
-    threads = value["threads"]
-    if not isinstance(threads, list):
-        raise Malformed("threads is no list")
-    return Peak(
-        whole(value["live_bytes"], "live_bytes"),
-        tuple(sizes_of(thread["sizes"], "sizes") for thread in threads),
-    )
+    return Peak(whole(value["live_bytes"], "live_bytes"), sizes_of(value["sizes"], "sizes"))
 
 
 def parse(value: Any) -> Recording:
@@ -92,7 +86,7 @@ def parse(value: Any) -> Recording:
         command=tuple(str(word) for word in value["command"]),
         page_bytes=whole(value["page_bytes"], "page_bytes", 1),
         size_classes=classes,
-        span_bytes=tuple(whole(size, "span_bytes", 1) for size in value["span_bytes"]),
+        slab_bytes=tuple(whole(size, "slab_bytes", 1) for size in value["slab_bytes"]),
         small_max_bytes=whole(value["small_max_bytes"], "small_max_bytes", 8),
         usual_max_bytes=whole(value.get("usual_max_bytes", classes[-1]), "usual_max_bytes", 8),
         peak_live_bytes=whole(value["peak_live_bytes"], "peak_live_bytes"),

@@ -17,8 +17,8 @@ from .verify import Check, Verdict, interval_text
 PROGRAMS_SHOWN = 5
 TERMS = (
     ("rounding", "rounding up to a class"),
-    ("tails", "ends of spans"),
-    ("part_filled", "part-filled spans"),
+    ("tails", "ends of slabs"),
+    ("part_filled", "part-filled slabs"),
     ("waste", "waste, all three"),
     ("footprint", "live blocks and waste"),
 )
@@ -44,17 +44,16 @@ def show_recordings(console: Console, recordings: Sequence[Recording], runs: int
     """Which processes the table is for."""
     count = f"{len(recordings)} process{'es' if len(recordings) != 1 else ''}"
     console.print(Text(f"recorded {count}" + (f" in {runs} runs" if runs > 1 else "")))
-    table = plain_table("process", "live at its peak", "threads there", "peaks kept")
+    table = plain_table("process", "live at its peak", "peaks kept")
     for one in recordings[:PROGRAMS_SHOWN]:
-        threads = len(one.peaks[0].threads) if one.peaks else 0
         table.add_row(
-            Text(f"{one.program} ({one.pid})"), size_text(one.peak_live_bytes), str(threads),
+            Text(f"{one.program} ({one.pid})"), size_text(one.peak_live_bytes),
             str(len(one.peaks)),
         )  # fmt: skip
     if len(recordings) > PROGRAMS_SHOWN:
         rest = recordings[PROGRAMS_SHOWN:]
         live = sum(one.peak_live_bytes for one in rest)
-        table.add_row(f"{len(rest)} smaller ones", size_text(live), "", "")
+        table.add_row(f"{len(rest)} smaller ones", size_text(live), "")
     console.print(table)
 
 

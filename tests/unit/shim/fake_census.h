@@ -26,7 +26,7 @@ static inline void fake_census_fill(void) {
         .has_calls = true,
         .rounding_bytes = 1234,
         .small_live_bytes = 16 * 1000 + 48 * 10,
-        .small_span_bytes = 65536 + 2 * 65536,
+        .small_slab_bytes = 65536 + 2 * 65536,
         .run_live_bytes = 300000,
         .map_live_bytes = 9000000,
         .cache_dirty_bytes = 400000,
@@ -43,16 +43,11 @@ static inline void fake_census_fill(void) {
         .map_live_count = 2,
         .map_cached_count = 4,
         .purge_count = 5,
-        .remote_free_count = 6000,
-        .remote_batch_count = 7,
-        .heap_live_count = 8,
-        .heap_total_count = 9,
-        .orphan_span_count = 11,
         .class_count = 3,
         .classes =
             {
-                {.block_bytes = 16, .live_blocks = 1000, .spans = 1, .span_bytes = 65536},
-                {.block_bytes = 48, .live_blocks = 10, .spans = 2, .span_bytes = 2 * 65536},
+                {.block_bytes = 16, .live_blocks = 1000, .slabs = 1, .slab_bytes = 65536},
+                {.block_bytes = 48, .live_blocks = 10, .slabs = 2, .slab_bytes = 2 * 65536},
                 {.block_bytes = 64},
             },
     };

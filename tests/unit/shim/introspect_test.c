@@ -25,7 +25,7 @@ static bool trim_gives;
 
 void ps_stats_live_start(void) {}
 
-bool ps_heap_trim(size_t keep_bytes) {
+bool ps_maintenance_trim(size_t keep_bytes) {
     trim_asked = keep_bytes;
     return trim_gives;
 }

@@ -68,9 +68,9 @@ TEST(sums_follow_the_equations_of_the_report) {
     take();
     CHECK_EQ(report.live_bytes, 16480 + 300000 + 9000000);
     CHECK_EQ(report.small_live_blocks, 1010);
-    CHECK_EQ(report.small_spans, 3);
+    CHECK_EQ(report.small_slabs, 3);
     CHECK_EQ(report.small_waste_bytes + report.census.small_live_bytes,
-             report.census.small_span_bytes);
+             report.census.small_slab_bytes);
     CHECK_EQ(report.pid, getpid());
     CHECK(report.process.has_resident && report.process.resident_bytes > 4096);
     CHECK(report.process.has_resident_peak);
@@ -105,11 +105,7 @@ TEST(the_table_shows_every_figure_with_its_unit) {
         "\n  free, not resident                    500000 bytes     488.2 KiB\n",
         "\npurges\n",
         "\n  calls                                      5\n",
-        "\nremote frees\n",
-        "\n  blocks                                  6000\n",
-        "\n  batches                                    7\n",
-        "\n  spans without an owner                    11\n",
-        "\n block bytes   live blocks      live bytes    spans      span bytes     waste bytes  "
+        "\n block bytes   live blocks      live bytes    slabs      slab bytes     waste bytes  "
         "waste %\n",
         "\n          16          1000           16000        1           65536           49536     "
         "75.5\n",
@@ -182,7 +178,7 @@ TEST(json_has_every_row_under_its_key) {
         CHECK(found != NULL && strstr(found, member) != NULL);
     }
     CHECK(strstr(json, "    {\"block_bytes\": 48, \"live_count\": 10, \"live_bytes\": 480, "
-                       "\"span_count\": 2, \"span_bytes\": 131072, \"waste_bytes\": 130592},\n"));
+                       "\"slab_count\": 2, \"slab_bytes\": 131072, \"waste_bytes\": 130592},\n"));
 }
 
 TEST(json_escapes_the_program_name) {
