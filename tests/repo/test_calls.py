@@ -18,8 +18,8 @@ from linting.layering import LAYERS
 from table import each_row
 
 # The way up: the core calls the modes through these tables alone (pools/engine/heap/mode.h).
-TABLES = {"ps_mode_entries", "ps_mode_fronts", "ps_mode_hooks"}
-CYCLE_MAX = 17  # objects: heaps, fronts and blocks above the classes, until heaps are gone; then 7
+TABLES = {"ps_mode_entries", "ps_mode_hooks"}
+CYCLE_MAX = 10  # objects: a refill ticks, a tick starts the engine and returns what fronts have
 FUNCTIONS = "TW"
 DEFINED = "TWVBDR"
 

@@ -19,22 +19,18 @@ TEST(without_pressure_each_answer_is_the_usual_one) {
     ps_retention_set_delay(DELAY_MS);
     CHECK_EQ(ps_retention_delay_ms(), DELAY_MS);
     CHECK_EQ(ps_retention_interval_ms(250), 250);
-    CHECK_EQ(ps_retention_amount(8), 8);
     CHECK_EQ(ps_retention_step(8), 8);
 }
 
 TEST(less_stays_and_more_goes_the_higher_the_pressure) {
     size_t step = 8;
-    size_t amount = 1000;
     uint64_t interval_ms = 250;
     for (int pressure = PS_PRESSURE_NEAR; pressure <= PS_PRESSURE_OVER; pressure++) {
         set_pressure((enum ps_pressure)pressure);
         CHECK_EQ(ps_retention_delay_ms(), 0);
         CHECK_CMP(ps_retention_step(8), >, step);
-        CHECK_CMP(ps_retention_amount(1000), <, amount);
         CHECK_CMP(ps_retention_interval_ms(250), <, interval_ms);
         step = ps_retention_step(8);
-        amount = ps_retention_amount(1000);
         interval_ms = ps_retention_interval_ms(250);
     }
     CHECK_CMP(step, <=, 4 * 8);

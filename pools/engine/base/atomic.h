@@ -30,7 +30,6 @@
 #define ps_exchange_release(p, v) __atomic_exchange_n((p), (v), __ATOMIC_RELEASE)
 #define ps_exchange_acq_rel(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 #define ps_or_relaxed(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
-#define ps_and_relaxed(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELAXED)
 #define ps_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 #define ps_add_seq_cst(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
 
@@ -71,19 +70,6 @@
 #define ps_owner_add(p, v)                                                                         \
     __atomic_store_n((p), (__typeof__(*(p)))(*(p) + (__typeof__(*(p)))(v)), __ATOMIC_RELAXED)
 
-/*
- * ps_counter_up and ps_counter_down change a 16-bit counter in memory that has one writer: one
- * instruction where the processor has it, which the compiler must not choose for atomic accesses.
- * The load and the store are relaxed atomics; the whole is not atomic. ps_counter_down returns
- * whether the counter is now zero.
- */
 #include PS_ARCH_PART(atomic.h)
-
-/* The same of 32 bits, by a constant; models and sanitizers see it. */
-#if defined(__SANITIZE_THREAD__)
-#define ps_counter_add(counter, constant) ps_owner_add(counter, constant)
-#else
-#define ps_counter_add(counter, constant) ps_arch_counter_add(counter, constant)
-#endif
 
 #endif

@@ -63,11 +63,6 @@ void *ps_hard_alloc(uint32_t class_index, size_t bytes, size_t sample_bytes);
 void *ps_hard_malloc(size_t bytes);
 void ps_hard_free(void *block);
 
-/* The class of a request, PS_CLASS_NONE if there is none; a request of 0 bytes counts as 1. */
-static inline uint32_t ps_hard_class_of(size_t bytes) {
-    return ps_size_class_of((bytes != 0 ? bytes : 1) + ps_hard_extra_bytes);
-}
-
 /* Usable bytes of a live block; `call` is named in reports. */
 size_t ps_hard_usable(const struct ps_slab *slab, const void *block, enum ps_misuse_call call);
 

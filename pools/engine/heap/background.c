@@ -305,12 +305,6 @@ uint32_t ps_background_threads(void) {
     return ps_load_relaxed(&x_threads); /* relaxed: a moment later it is another */
 }
 
-size_t ps_background_share(size_t of_a_cpu) {
-    /* relaxed: a number. */
-    size_t cpus = ps_max(ps_load_relaxed(&x_cpus), 1);
-    return of_a_cpu * cpus / ps_max(ps_background_threads(), 1);
-}
-
 void ps_background_count_cpus(void) {
     uint32_t cpus = ps_os_cpus();
     ps_store_relaxed(&x_cpus, cpus); /* relaxed: a number */

@@ -152,9 +152,6 @@ void ps_background_thread_seen(void);
 /* Number of threads of the program that have begun and have not ended. */
 uint32_t ps_background_threads(void);
 
-/* A thread's share of what each processor may have. */
-size_t ps_background_share(size_t of_a_cpu);
-
 /* Counts the processors that the process may use: by a system call, which a filter of the program's
  * may forbid later. */
 void ps_background_count_cpus(void);

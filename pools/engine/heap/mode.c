@@ -35,5 +35,3 @@ void ps_mode_start(const struct ps_config *config) {
 }
 
 void ps_mode_ignores_tick(void) {}
-
-void ps_mode_ignores_fork(void) {}

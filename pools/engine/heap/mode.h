@@ -125,8 +125,7 @@ PS_HOOK extern PS_HIDDEN const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT];
 /* Chooses and starts the mode. Called once, at start, under the initialisation lock. */
 void ps_mode_start(const struct ps_config *config);
 
-/* Hooks that do nothing. */
+/* A hook that does nothing. */
 void ps_mode_ignores_tick(void);
-void ps_mode_ignores_fork(void);
 
 #endif

@@ -67,11 +67,6 @@ static inline uint64_t ps_retention_interval_ms(uint64_t usual_ms) {
     return pressure == PS_PRESSURE_NONE ? usual_ms : usual_ms >> (pressure + 1);
 }
 
-/* The amount that may be retained; `usual` without pressure. */
-static inline size_t ps_retention_amount(size_t usual) {
-    return usual >> 2 * ps_retention_pressure();
-}
-
 /* The amount that may be released in one step; `usual` without pressure. */
 static inline size_t ps_retention_step(size_t usual) {
     return usual * (ps_retention_pressure() + (size_t)1);

@@ -3,6 +3,4 @@
  * The order of stores on RISC-V.
  */
 
-#include "pools/engine/arch/generic/atomic.h"
-
 #define ps_arch_fence_stores() __atomic_thread_fence(__ATOMIC_RELEASE)
