@@ -136,7 +136,6 @@ def test_figures_hold_while_threads_work(spawn: Start, program: Path, threads: i
             assert 100 * threads - 64 <= live <= 200 * threads + 64
             assert census.malloc_count > before - 300 * threads
             before = max(before, census.malloc_count)
-            assert census.heap_live_count <= threads + 1
     assert before > 1000, "the threads did not run"
 
 

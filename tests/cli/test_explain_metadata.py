@@ -18,7 +18,6 @@ from running import Start, spawn, start  # noqa: F401
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli.explain.heap import Heap  # noqa: E402
-from poolshim_cli.live.caches import heap_bytes  # noqa: E402
 from poolshim_cli.live.census import Census, Reader  # noqa: E402
 from poolshim_cli.live.memory import PAGE_BYTES, Memory  # noqa: E402
 from poolshim_cli.live.residence import Residence  # noqa: E402
@@ -66,10 +65,3 @@ def test_fronts_windows_and_bitmaps_are_metadata(start: Start) -> None:  # noqa:
     windows = {record // PAGE_BYTES for record, _ in heap.fronts.windows()}
     assert windows and windows <= census.metadata_pages
     assert heap.bitmaps == census.metadata_pages, "of slabs of small blocks, too"
-
-
-def test_heaps_are_metadata(start: Start) -> None:  # noqa: F811
-    """In a mode that has them."""
-    heap, memory, _ = readings(start, POOLSHIM_HARDEN="1")
-    count = -(-heap_bytes(heap.layout) // PAGE_BYTES)
-    assert sum(memory.resident(at, count).count(1) for at in heap.heaps()) >= THREADS

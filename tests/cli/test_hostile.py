@@ -62,11 +62,11 @@ def change(pid: int, address: int, value: int, count: int = 8) -> None:
 
 
 def make_circle(pid: int) -> None:
-    """Makes the process's list of heaps circular."""
+    """Makes the process's list of windows circular."""
     with Memory(pid) as memory:
         found = layout.find(memory)
-        heap = memory.number(found.place("heaps"))
-    change(pid, heap + found.offset("heap.next"), heap)
+        windows = memory.number(found.place("windows"))
+    change(pid, windows + found.offset("windows.next"), windows)
 
 
 def change_place(pid: int, place: str, field: str, value: int) -> None:
@@ -113,7 +113,7 @@ def test_words_of_its_own_choice(
 @each_row(
     ("name", "value"),
     [("granule.shift", 60), ("slot.shift", 0), ("leaf.shift", 3), ("arena", 0), ("arena", 1 << 40),
-     ("heap.next", 1 << 62), ("class", (1 << 64) - 1)],
+     ("windows.next", 1 << 62), ("class", (1 << 64) - 1)],
 )  # fmt: skip
 def test_a_layout_of_its_own_choice(start: Start, name: str, value: int) -> None:
     process = start(SILENT)
@@ -134,14 +134,14 @@ def test_its_words_have_no_control_characters(start: Start) -> None:
 
 
 @pytest.mark.preload
-def test_heaps_in_a_circle_leave_the_others_their_figures(start: Start) -> None:
+def test_windows_in_a_circle_leave_the_others_their_figures(start: Start) -> None:
     hostile, other = start(SILENT), start(SILENT)
     make_circle(hostile.pid)
     done = run_captured([POOLSHIM, "stats", str(hostile.pid)])
-    assert "its list of heaps has no end" in complaint(done, "stats", 1)
+    assert "its list of windows has no end" in complaint(done, "stats", 1)
     watch = processes.Watch([hostile.pid, other.pid])
     assert [row.pid for row in watch.read()] == [other.pid]
-    assert "its list of heaps has no end" in watch.refused[hostile.pid]
+    assert "its list of windows has no end" in watch.refused[hostile.pid]
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def stuck(spawn: Start, tmp_path: Path) -> subprocess.Popen[str]:
     answer, address = process.stdout.readline().split()
     if answer != "1":
         pytest.skip("this user may not block the kernel")
-    change_place(process.pid, "heaps", "", int(address, 16))
+    change_place(process.pid, "windows", "", int(address, 16))
     return process
 
 

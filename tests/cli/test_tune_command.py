@@ -82,7 +82,7 @@ def synthetic(sizes: dict[int, int], **changes: Any) -> dict[str, Any]:
     live = sum(size * count for size, count in sizes.items())
     pairs = [[size, count] for size, count in sorted(sizes.items())]
     return {
-        "poolshim_recording": 1, "pid": 4711, "command": ["/usr/bin/app", "x"],
+        "poolshim_recording": 2, "pid": 4711, "command": ["/usr/bin/app", "x"],
         "page_bytes": 4096, "size_classes": classes,
         "slab_bytes": [slab_plan(size)[0] for size in classes], "small_max_bytes": 65536,
         "allocations": sum(sizes.values()), "peak_live_bytes": live, "limit_bytes": 65536,
@@ -322,7 +322,7 @@ BAD = (
     (["--recording", "text"], "text: not a recording of poolshim", 2),
     (["--recording", "array.json"], "array.json: not a recording of poolshim", 2),
     (["--recording", "foreign.json"], "foreign.json: not a recording of poolshim", 2),
-    (["--recording", "newer.json"], "newer.json: format 2; this poolshim reads 1", 2),
+    (["--recording", "newer.json"], "newer.json: format 3; this poolshim reads 2", 2),
     (["--recording", "negative.json"], "negative.json: live_bytes is -1", 2),
     (["--recording", "lacking.json"], "'peaks' is missing", 2),
     (["--recording", "tables.json"], "size_classes are not ascending", 2),
@@ -356,7 +356,7 @@ def test_bad_input_is_one_line(tune: Tune, tmp_path: Path) -> None:
     write(tmp_path / "good.json", good)
     write(tmp_path / "array.json", [1])
     write(tmp_path / "foreign.json", {"size_classes": []})
-    write(tmp_path / "newer.json", {**good, "poolshim_recording": 2})
+    write(tmp_path / "newer.json", {**good, "poolshim_recording": 3})
     write(tmp_path / "negative.json", {**good, "peaks": [{"live_bytes": -1, "sizes": []}]})
     write(tmp_path / "lacking.json", {k: v for k, v in good.items() if k != "peaks"})
     write(tmp_path / "tables.json", {**good, "size_classes": [32, 16]})

@@ -88,11 +88,12 @@ class Fronts:
     def windows(self) -> Iterator[tuple[int, list[tuple[int, int]]]]:
         """The address of each record; by class, the lowest block of a range and its blocks."""
         ranges = self.layout.field("windows.ranges")
-        address, known = self.words("windows")[0], 0
+        address = self.words("windows")[0]
+        known: set[int] = set()
         while address:
-            if known == RECORDS_MAX:
+            if address in known or len(known) == RECORDS_MAX:
                 raise Failed(f"process {self.memory.pid}: its list of windows has no end")
-            known += 1
+            known.add(address)
             data = self.memory.read(address, self.record_bytes)
             words = memoryview(data[ranges.offset : ranges.offset + ranges.length]).cast("Q")
             yield address, [(word >> self.range_shift, word % (1 << self.range_shift))

@@ -164,7 +164,7 @@ class Slabs:
         account = self.accounts.of(data)
         if data[self.kind_at] != self.kind or account.class_index >= len(self.sizes):
             return 0, 0, 0
-        free = max(0, account.carved - account.live)
+        free = max(0, account.fresh - account.live)
         return self.sizes[account.class_index].block_bytes, account.live, free
 
     def share(self, slot: int, nbytes: int) -> float:
