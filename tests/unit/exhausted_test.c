@@ -224,7 +224,8 @@ static void *use_randomly(void *argument) {
     uint64_t state = 77 + (uint64_t)(own - slots[0]);
     for (size_t step = 0; step < STEPS / FRESH_SLOWNESS; step++) {
         struct live_block *one = &own[engine_random(&state) % SLOTS];
-        size_t bytes = engine_random(&state) % (engine_random(&state) % 9000 + 1);
+        /* At least one: blocks of no bytes have runs that no census counts (harden/stray.h). */
+        size_t bytes = 1 + engine_random(&state) % (engine_random(&state) % 9000 + 1);
         uint64_t kind = engine_random(&state) % 8;
         if (one->address == NULL) {
             live_start(one, kind == 0 ? ps_block_zalloc(bytes) : ps_heap_alloc(bytes), bytes, step);
