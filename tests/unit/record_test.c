@@ -307,4 +307,51 @@ FRESH_TEST(nothing_is_lost_between_threads) {
     CHECK_EQ(live, CROWD_SLOTS);
 }
 
+/* ---- live bytes, which the shards withhold in part ---- */
+
+#define RISERS (2 * PS_RECORD_SHARDS)
+#define RISE_BLOCKS 100
+#define RISE_BYTES ((size_t)1008)
+
+static void *allocate_some(void *blocks) {
+    for (size_t i = 0; i < RISE_BLOCKS; i++) {
+        ((void **)blocks)[i] = ps_heap_alloc(RISE_BYTES);
+    }
+    return NULL;
+}
+
+FRESH_TEST(a_peak_of_many_threads_is_right_to_a_thirty_second) {
+    static void *blocks[RISERS][RISE_BLOCKS];
+    pthread_t thread;
+    record();
+    ps_heap_free(ps_heap_alloc(1));
+    for (size_t i = 0; i < RISERS; i++) {
+        REQUIRE(pthread_create(&thread, NULL, allocate_some, blocks[i]) == 0);
+        pthread_join(thread, NULL);
+    }
+    WHEN("another thread frees all of the blocks");
+    for (size_t i = 0; i < RISERS * RISE_BLOCKS; i++) {
+        ps_heap_free(blocks[i / RISE_BLOCKS][i % RISE_BLOCKS]);
+    }
+    uint64_t live = live_at(highest_peak(), RISE_BYTES);
+    CHECK_CMP(live, <=, RISERS * RISE_BLOCKS);
+    CHECK_CMP(live, >=, RISERS * RISE_BLOCKS * 31 / 32);
+}
+
+static void count_in_child(void) {
+    free_half(NULL);
+    const struct ps_record_peak *peak = highest_peak();
+    CHECK_EQ(peak->large_count, 0);
+    CHECK_CMP(live_at(peak, 100), <=, BLOCKS);
+    CHECK_CMP(live_at(peak, 100), >=, BLOCKS * 31 / 32);
+}
+
+FRESH_TEST(a_child_counts_the_blocks_of_its_parent_and_has_peaks_of_its_own) {
+    record();
+    size_t bytes = 100;
+    allocate_shared(&bytes);
+    show_peak(NULL); /* higher than those of the child */
+    CHECK_EQ(fresh_status(count_in_child), 0);
+}
+
 UNIT_MAIN
