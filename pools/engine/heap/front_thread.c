@@ -268,13 +268,13 @@ void ps_front_thread_ended(void) {
     ps_front_close_streak();
     ps_front_share_own();
     words->fast_limit = 0;
-    if (words->own != &ps_front_none) {
-        words->own = &ps_front_none;            /* first */
-        ps_add_seq_cst(&x_users, (uint32_t)-1); /* orders what it has pushed, for the last one */
-    }
     words->windows = &ps_windows_none;
     if (windows != &ps_windows_none) {
         ps_windows_release(windows);
+    }
+    if (words->own != &ps_front_none) { /* last: the child of a fork takes back what users have */
+        words->own = &ps_front_none;    /* first */
+        ps_add_seq_cst(&x_users, (uint32_t)-1); /* orders what it has pushed, for the last one */
     }
 }
 

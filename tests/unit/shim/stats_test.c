@@ -194,7 +194,7 @@ TEST(a_file_is_named_by_pattern_and_its_suffix_chooses_the_format) {
     CHECK(strncmp(content_of(wanted), "poolshim ", 9) == 0);
     unlink(path_of(wanted));
     CHECK_EQ(ps_stats_write_file("b.json", directory), 0);
-    CHECK(strncmp(content_of("b.json"), "{\n  \"format\": 1,\n", 17) == 0);
+    CHECK(strncmp(content_of("b.json"), "{\n  \"format\": 2,\n", 17) == 0);
     unlink(path_of("b.json"));
     THEN("no temporary file is left");
     CHECK_EQ(entry_count(), 0);
