@@ -338,6 +338,24 @@ FRESH_TEST(a_peak_of_many_threads_is_right_to_a_thirty_second) {
     CHECK_CMP(live, >=, RISERS * RISE_BLOCKS * 31 / 32);
 }
 
+static void allocate_large(void *block) { *(void **)block = ps_heap_alloc(16 * MIB); }
+
+FRESH_TEST(a_large_block_freed_by_another_thread_is_in_the_peak) {
+    static struct worker worker;
+    record();
+    GIVEN("a thread that has freed at a low height");
+    void *own[2] = {ps_heap_alloc(100000), ps_heap_alloc(100000)};
+    ps_heap_free(own[0]);
+    WHEN("another thread allocates one large block, which the first one frees");
+    void *block = NULL;
+    worker_start(&worker);
+    worker_do(&worker, allocate_large, &block);
+    ps_heap_free(block);
+    worker_stop(&worker);
+    THEN("the peak has it");
+    CHECK_CMP(highest_peak()->large_bytes, >=, 16 * MIB);
+}
+
 static void count_in_child(void) {
     free_half(NULL);
     const struct ps_record_peak *peak = highest_peak();

@@ -21,7 +21,7 @@
 
 #define GRAIN_LEAST ((uint64_t)1 << 10)
 #define GRAIN_MOST ((uint64_t)64 << 10)
-#define GRAIN_SHARE 8 /* a shard may withhold 1/256 of all live bytes */
+#define GRAIN_SHARE 13 /* a shard may withhold 1/8192 of all live bytes, all of them 1/128 */
 
 bool ps_record_x_on;
 struct ps_tally *ps_record_shards;
@@ -171,7 +171,7 @@ void *ps_record_alloc_aligned(size_t bytes, size_t align) {
 static void count_large_freed(struct ps_tally *shard, const struct ps_slot *slot,
                               const void *block) {
     int64_t bytes = (int64_t)ps_large_usable(slot, block);
-    check_top(shard);
+    publish_and_check(shard, true); /* at once: more than a grain, and x_top may be out of date */
     ps_record_peak_large(-1, -bytes);
     change_live(shard, -bytes);
 }
@@ -216,7 +216,7 @@ static void count_large_resized(size_t old_bytes, size_t bytes) {
     struct ps_tally *shard = own_shard();
     int64_t change = (int64_t)bytes - (int64_t)old_bytes;
     if (change < 0) {
-        check_top(shard);
+        publish_and_check(shard, true); /* as in count_large_freed */
     }
     ps_record_peak_large(0, change);
     change_live(shard, change);

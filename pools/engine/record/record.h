@@ -14,8 +14,9 @@
  *
  *   live of a size == sum over all shards of x_made - x_freed
  *
- * Live bytes of the process are known to a few per mille, because a shard withholds unpublished
- * changes. Each free checks for a new peak before it counts its block: record_peak.h.
+ * Live bytes of the process are known to 1/128, or 64 KiB, because a shard withholds unpublished
+ * changes. Each free checks for a new peak before it counts its block (record_peak.h). It may
+ * compare with live bytes of the shard's last publication; a free above the classes publishes.
  *
  * Callers: the entry points and hooks of this mode (modes.c); the shim reads through record_peak.h.
  * Any thread; locks only through record_peak.c.
