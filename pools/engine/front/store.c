@@ -40,8 +40,6 @@ static void touch_pages(struct ps_store *store, struct ps_slab *slab, size_t fir
     size_t last_page = ((first + count) * block_bytes - 1) / ps_os_page_bytes();
     uint16_t pages = (uint16_t)((2u << last_page) - (1u << begin_page)) & slab->purged_pages;
     ps_store_set_purged(store, slab, slab->purged_pages & (uint16_t)~pages);
-    /* relaxed: written under the lock. */
-    ps_store_relaxed(&store->x_touched, store->x_touched + (uint64_t)__builtin_popcount(pages));
 }
 
 /* A window of a slab whose freed blocks are all used again, or whose first free blocks lie in

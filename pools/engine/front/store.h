@@ -68,9 +68,8 @@ void ps_store_drop_drained(bool is_all);
 
 /* Counts of all slabs: a snapshot. */
 struct ps_store_usage {
-    uint64_t free_bytes;    /* of free blocks, without purged pages */
-    uint64_t purged_bytes;  /* of purged pages */
-    uint64_t touched_bytes; /* of purged pages that were used again, since the start */
+    uint64_t free_bytes;   /* of free blocks, without purged pages */
+    uint64_t purged_bytes; /* of purged pages */
 };
 void ps_store_read_usage(struct ps_store_usage *usage);
 

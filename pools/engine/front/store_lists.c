@@ -286,7 +286,6 @@ static void add_usage(struct ps_store_usage *usage, const struct ps_store *store
     uint64_t free = ps_load_relaxed(&store->x_free) * ps_size_classes[class_index].block_bytes;
     usage->free_bytes += free - ps_min(free, purged);
     usage->purged_bytes += purged;
-    usage->touched_bytes += ps_load_relaxed(&store->x_touched) * ps_os_page_bytes();
 }
 
 void ps_store_read_usage(struct ps_store_usage *usage) {

@@ -19,7 +19,6 @@ struct ps_store {
     uint32_t drained;                      /* slabs without used blocks */
     uint64_t x_free;                       /* blocks that are free in its slabs */
     uint64_t x_purged;                     /* pages that are purged there */
-    uint64_t x_touched;                    /* of these, used again since the start */
 };
 
 /* That of a class and node; NULL: there is none. Without a lock. */

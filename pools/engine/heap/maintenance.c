@@ -29,6 +29,7 @@
 
 /* Between two steps of the background thread: it purges for an eighth to a half of the time. */
 #define BEHIND_MS 2
+#define SWING_MS 100 /* the same while memory is retained for swings, which may have ended */
 
 uint64_t ps_maintenance_x_report_ms = UINT64_MAX;
 
@@ -100,7 +101,7 @@ static bool bound_surplus(uint64_t now_ms) {
     if (!is_bounded() || words->surplus_countdown-- != 0) {
         return false;
     }
-    bool is_beyond = ps_surplus_tick(now_ms);
+    bool is_beyond = ps_surplus_tick(now_ms, true);
     words->surplus_countdown = is_beyond ? 0 : SURPLUS_TICKS;
     return is_beyond;
 }
@@ -110,6 +111,9 @@ static bool tick_all(uint64_t now_ms, bool is_driver) {
         ps_limit_tick(now_ms);
     }
     ps_mode.hook.tick();
+    if (!is_bounded()) {
+        (void)ps_surplus_tick(now_ms, false);
+    }
     return ps_reservoirs_tick(now_ms, is_driver);
 }
 
@@ -147,7 +151,8 @@ uint32_t ps_maintenance_step(uint64_t now_ms) {
     }
     bool is_behind = tick_all(now_ms, true) || ps_store_purge_is_due(now_ms);
     is_behind |= serve(ps_control_request());
-    return is_behind ? BEHIND_MS : 0;
+    uint32_t swing_ms = ps_retention_kept_bytes() != 0 ? SWING_MS : 0;
+    return is_behind ? BEHIND_MS : swing_ms;
 }
 
 static uint64_t next_catch_up_us; /* of the only thread */

@@ -14,45 +14,50 @@
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
 
-#define PAUSE_DELAYS_FIRST 4
-#define PAUSE_DELAYS_MOST 32
+#define PAUSE_DELAYS 4
 #define LEAST_PAGES (PS_SURPLUS_BYTES_LEAST >> PS_MEDIUM_PAGE_SHIFT)
 #define STEP_GRANULES ((uint64_t)32)
 #define STEP_PAGES (STEP_GRANULES * PS_MEDIUM_GRANULE_PAGES)
 #define SLACK_PAGES ((uint64_t)1024) /* beyond the bound, so that purges are rare and long */
-/* A bound pauses if this part of the purged pages is resident again, and more pages than emptied
- * regions may add, which are dirty as a whole. */
-#define REGRET_PAGES ((uint64_t)1024)
-#define REGRET_FRACTION 4
+
+#define WINDOWS 4
+#define WINDOW_MS (PS_SURPLUS_SWING_MS / WINDOWS)
+#define LEARN_MS 50 /* between two readings where no bound applies */
+#define REGRET_PAGES (LEAST_PAGES / 2)
+#define COSTLY_PAGES (PS_SURPLUS_COSTLY_BYTES >> PS_MEDIUM_PAGE_SHIFT)
+#define KEPT_PAGES_LEAST REGRET_PAGES
 
 /* In the pages of medium blocks; mappings count whole. */
 struct usage {
-    uint64_t held;  /* resident: in use, or dirty */
-    uint64_t dirty; /* free and backed by memory that can be released */
+    uint64_t resident; /* in use or dirty, mappings apart */
+    uint64_t held;     /* the same with mappings */
+    uint64_t dirty;    /* free and backed by memory that can be released */
     uint64_t medium_dirty;
-    uint64_t cached;  /* in freed mappings */
-    uint64_t holes;   /* in free blocks of slabs */
-    uint64_t touched; /* purged pages of slabs that were used again, since the start */
+    uint64_t cached; /* in freed mappings */
+    uint64_t holes;  /* in free blocks of slabs */
 };
 
-/* How much is purged in vain. */
-struct regret {
-    uint64_t purged;     /* pages, within the last delay */
-    uint64_t taken;      /* pages that became resident since */
-    uint64_t purged_ms;  /* time of the last purge */
-    uint64_t pause_ms;   /* length of the last pause; 0: none yet */
-    uint64_t resumes_ms; /* end of the pause */
+/* Changes within a part of the last PS_SURPLUS_SWING_MS. */
+struct window {
+    uint64_t purged; /* pages */
+    uint64_t taken;  /* of those purged in all windows: pages that are resident again */
+    uint64_t free_least;
+    uint64_t free_most;
 };
 
 static struct ps_lock surplus_lock = PS_LOCK_INIT(PS_RANK_SURPLUS);
-static uint64_t last_held;  /* at the end of the last call */
-static uint64_t last_dirty; /* likewise */
-static struct regret of_runs;
+static uint64_t last_dirty; /* at the end of the last call */
+static uint64_t resumes_ms; /* until then, pages were refused: locked memory */
 
-static uint64_t last_touched;
 static uint64_t left_holes; /* that the last pass over slabs has left, or fewer */
 static bool is_passing;
-static struct regret of_slabs;
+
+static struct window windows[WINDOWS]; /* the present one first */
+static uint64_t window_ends_ms;
+static uint64_t last_resident;
+static uint64_t kept;  /* pages that the swings need */
+static bool is_costly; /* without them, for which purgers leave them, too */
+static uint64_t x_next_ms;
 
 static uint64_t pages_of(uint64_t bytes) { return bytes >> PS_MEDIUM_PAGE_SHIFT; }
 
@@ -67,48 +72,74 @@ static struct usage read_usage(void) {
     ps_store_read_usage(&slabs);
     uint64_t cached = pages_of(mappings.cached_bytes);
     uint64_t mapped = cached + pages_of(mappings.live_bytes);
-    uint64_t held = (runs.arena_granules - runs.clean_granules) * PS_MEDIUM_GRANULE_PAGES;
+    uint64_t backed = (runs.arena_granules - runs.clean_granules) * PS_MEDIUM_GRANULE_PAGES;
     uint64_t clean = medium.clean_pages + pages_of(slabs.purged_bytes);
+    uint64_t resident = backed - ps_min(backed, clean);
     uint64_t medium_dirty = medium.dirty_pages - medium.refused_pages;
     uint64_t runs_dirty = (runs.dirty_granules - runs.stuck_granules) * PS_MEDIUM_GRANULE_PAGES;
-    return (struct usage){.held = held - ps_min(held, clean) + mapped,
+    return (struct usage){.resident = resident,
+                          .held = resident + mapped,
                           .dirty = runs_dirty + medium_dirty + cached,
                           .medium_dirty = medium_dirty,
                           .cached = cached,
-                          .holes = pages_of(slabs.free_bytes),
-                          .touched = pages_of(slabs.touched_bytes)};
+                          .holes = pages_of(slabs.free_bytes)};
 }
+
+/* ---- swings ---- */
+
+static struct window sum_of_windows(void) {
+    struct window sum = windows[0];
+    for (size_t i = 1; i < WINDOWS; i++) {
+        sum.purged += windows[i].purged;
+        sum.taken += windows[i].taken;
+        sum.free_least = ps_min(sum.free_least, windows[i].free_least);
+        sum.free_most = ps_max(sum.free_most, windows[i].free_most);
+    }
+    return sum;
+}
+
+/* Begins a window, or several after a silence. */
+static void rotate(uint64_t now_ms, uint64_t free) {
+    uint64_t ended = 1 + (now_ms - window_ends_ms) / WINDOW_MS;
+    for (uint64_t n = 0; n < ps_min(ended, WINDOWS); n++) {
+        for (size_t i = WINDOWS - 1; i > 0; i--) {
+            windows[i] = windows[i - 1];
+        }
+        windows[0] = (struct window){.free_least = free, .free_most = free};
+    }
+    window_ends_ms = now_ms + WINDOW_MS;
+}
+
+/* Retains what the swings of the last windows need. */
+static void learn(const struct usage *usage, uint64_t now_ms) {
+    uint64_t free = usage->dirty - usage->cached + usage->holes;
+    if (now_ms >= window_ends_ms) {
+        rotate(now_ms, free);
+    }
+    struct window *now = &windows[0];
+    struct window sum = sum_of_windows();
+    uint64_t grown = usage->resident - ps_min(usage->resident, last_resident);
+    now->purged += last_resident - ps_min(last_resident, usage->resident);
+    now->taken += ps_min(grown, sum.purged - ps_min(sum.purged, sum.taken));
+    now->free_least = ps_min(now->free_least, free);
+    now->free_most = ps_max(now->free_most, free);
+    last_resident = usage->resident;
+    sum = sum_of_windows();
+    uint64_t swing = ps_max(sum.taken, sum.free_most - sum.free_least);
+    bool is_regretted = sum.taken >= REGRET_PAGES;
+    kept = is_regretted ? ps_max(kept, ps_min(swing, 2 * sum.taken)) : ps_min(kept, swing);
+    kept = kept >= KEPT_PAGES_LEAST ? kept : 0;
+    is_costly = sum.taken >= COSTLY_PAGES || (is_costly && kept != 0);
+    ps_retention_keep(is_costly ? kept << PS_MEDIUM_PAGE_SHIFT : 0);
+}
+
+/* ---- the bound ---- */
 
 /* Pages that may be free. */
 static uint64_t bound_of(const struct usage *usage) {
     uint64_t free = usage->dirty + usage->holes;
     uint64_t used = usage->held - ps_min(usage->held, free);
-    return ps_max(used / PS_SURPLUS_USED_FRACTION, LEAST_PAGES);
-}
-
-static void pause(struct regret *regret, uint64_t now_ms, uint64_t delay_ms) {
-    regret->purged = 0;
-    regret->pause_ms = ps_min(ps_max(2 * regret->pause_ms, PAUSE_DELAYS_FIRST * delay_ms),
-                              PAUSE_DELAYS_MOST * delay_ms);
-    regret->resumes_ms = now_ms + regret->pause_ms;
-}
-
-/* Pauses if a good part of the pages purged within the delay has become resident again. */
-static void notice(struct regret *regret, uint64_t taken, uint64_t now_ms, uint64_t delay_ms) {
-    if (now_ms - ps_min(now_ms, regret->purged_ms) > delay_ms) {
-        regret->purged = 0;
-        regret->taken = 0;
-    }
-    regret->taken += taken;
-    uint64_t most = ps_max(REGRET_PAGES, regret->purged / REGRET_FRACTION);
-    if (regret->purged != 0 && regret->taken > most) {
-        pause(regret, now_ms, delay_ms);
-    }
-}
-
-static void note_purged(struct regret *regret, uint64_t pages, uint64_t now_ms) {
-    regret->purged += pages;
-    regret->purged_ms = now_ms;
+    return ps_max(used / PS_SURPLUS_USED_FRACTION, LEAST_PAGES) + kept;
 }
 
 /* Mappings come first, since programs take them again most rarely, then runs, which are longer than
@@ -129,54 +160,50 @@ static uint64_t release(uint64_t pages, const struct usage *usage) {
     return rest != 0 ? done + ps_medium_purge_some(rest) : done;
 }
 
-static bool bound_runs(const struct usage *usage, uint64_t bound, uint64_t now_ms,
-                       uint64_t delay_ms) {
+static bool bound_runs(const struct usage *usage, uint64_t bound, uint64_t now_ms) {
     uint64_t done = 0;
     bool is_behind = false;
-    notice(&of_runs, usage->held - ps_min(usage->held, last_held), now_ms, delay_ms);
-    if (usage->dirty > bound + SLACK_PAGES && now_ms >= of_runs.resumes_ms) {
+    if (usage->dirty > bound + SLACK_PAGES && now_ms >= resumes_ms) {
         uint64_t freed = usage->dirty - ps_min(usage->dirty, last_dirty);
         uint64_t surplus = usage->dirty - bound;
         /* Each page freed raises the surplus by more than one: less is in use, and more is free. */
         done = release(ps_min(surplus, ps_max(2 * freed, STEP_PAGES)), usage);
         is_behind = done != 0 && surplus - ps_min(surplus, done) > SLACK_PAGES;
-        note_purged(&of_runs, done, now_ms);
         if (done == 0) { /* locked memory; or another thread purges */
-            pause(&of_runs, now_ms, delay_ms);
+            resumes_ms = now_ms + (uint64_t)PAUSE_DELAYS * ps_retention_delay_ms();
         }
     }
-    last_held = usage->held - ps_min(usage->held, done);
     last_dirty = usage->dirty - ps_min(usage->dirty, done);
     return is_behind;
 }
 
 /* Only a pass over all slabs finds their free pages. The next is due when as much has been freed as
  * may be free. */
-static bool bound_slabs(const struct usage *usage, uint64_t bound, uint64_t now_ms,
-                        uint64_t delay_ms) {
+static bool bound_slabs(const struct usage *usage, uint64_t bound, uint64_t now_ms) {
     uint64_t bytes = 0;
-    notice(&of_slabs, usage->touched - ps_min(usage->touched, last_touched), now_ms, delay_ms);
-    last_touched = usage->touched;
     left_holes = ps_min(left_holes, usage->holes);
-    if (now_ms < of_slabs.resumes_ms) {
-        is_passing = false;
-    } else if (is_passing || usage->holes > left_holes + bound + SLACK_PAGES) {
+    if (is_passing || usage->holes > left_holes + bound + SLACK_PAGES) {
         is_passing = ps_store_purge_tick(now_ms, true, &bytes);
-        note_purged(&of_slabs, pages_of(bytes), now_ms);
         left_holes = usage->holes - ps_min(usage->holes, pages_of(bytes));
     }
     return is_passing;
 }
 
-bool ps_surplus_tick(uint64_t now_ms) {
+bool ps_surplus_tick(uint64_t now_ms, bool is_bounded) {
     uint32_t delay_ms = ps_retention_delay_ms();
-    if (delay_ms == 0 || delay_ms > PS_SURPLUS_DELAY_MOST_MS || !ps_lock_try(&surplus_lock)) {
+    bool is_due = is_bounded || now_ms >= ps_load_relaxed(&x_next_ms); /* relaxed: a hint */
+    if (delay_ms == 0 || !is_due || !ps_lock_try(&surplus_lock)) {
         return false; /* without a delay, all of it is purged in any case */
     }
+    bool is_behind = false;
     struct usage usage = read_usage();
-    uint64_t bound = bound_of(&usage);
-    bool is_behind = bound_runs(&usage, bound, now_ms, delay_ms);
-    is_behind |= bound_slabs(&usage, bound, now_ms, delay_ms);
+    learn(&usage, now_ms);
+    if (is_bounded && delay_ms <= PS_SURPLUS_DELAY_MOST_MS) {
+        uint64_t bound = bound_of(&usage);
+        is_behind = bound_runs(&usage, bound, now_ms);
+        is_behind |= bound_slabs(&usage, bound, now_ms);
+    }
+    ps_store_relaxed(&x_next_ms, now_ms + LEARN_MS); /* relaxed: a hint */
     ps_lock_release(&surplus_lock);
     return is_behind;
 }

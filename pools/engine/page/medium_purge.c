@@ -247,10 +247,14 @@ static void retry_refused(void) {
 
 /* Finds the pages that are due after so many quarters; 0: all dirty ones. */
 static void find_due(uint64_t quarters) {
+    uint64_t kept = quarters == 0 ? 0 : ps_retention_kept_bytes() >> PS_MEDIUM_PAGE_SHIFT;
     uint64_t due = 0;
     for (PS_MEDIUM_EACH_SHARD(shard)) {
         uint64_t dirty = count_dirty(shard);
-        shard->due = quarters == 0 ? dirty : ps_low_water_end(&shard->low_water, quarters, dirty);
+        uint64_t idle =
+            quarters == 0 ? dirty : ps_low_water_end(&shard->low_water, quarters, dirty);
+        shard->due = idle - ps_min(idle, kept);
+        kept -= ps_min(idle, kept);
         due += shard->due;
     }
     ps_store_relaxed(&x_due, due); /* relaxed: a hint without the lock */

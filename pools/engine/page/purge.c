@@ -160,6 +160,7 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms, uint64_t quarter_ms) {
     }
     if (quarter_ms != 0) {
         idle = ps_low_water_end(&low_water, 1 + (now_ms - due_ms) / quarter_ms, dirty);
+        idle -= ps_min(idle, ps_retention_kept_bytes() >> PS_GRANULE_SHIFT);
     }
     is_apart = ps_huge_keeps_holes(counts.arena_granules);
     ps_store_relaxed(&x_due_granules, idle); /* relaxed: a hint to threads without the lock */

@@ -8,9 +8,14 @@
 
 uint32_t ps_retention_x_delay_ms;
 uint32_t ps_retention_x_pressure;
+uint64_t ps_retention_x_kept_bytes;
 
 void ps_retention_set_delay(uint32_t delay_ms) {
     ps_store_relaxed(&ps_retention_x_delay_ms, delay_ms); /* relaxed: see the header */
+}
+
+void ps_retention_keep(uint64_t bytes) {
+    ps_store_relaxed(&ps_retention_x_kept_bytes, bytes); /* relaxed: see the header */
 }
 
 /* ---- idle parts ---- */

@@ -36,6 +36,7 @@ enum ps_pressure {
 
 extern PS_HIDDEN uint32_t ps_retention_x_delay_ms; /* also written from outside */
 extern PS_HIDDEN uint32_t ps_retention_x_pressure;
+extern PS_HIDDEN uint64_t ps_retention_x_kept_bytes; /* also read from outside */
 
 /* Sets the purge delay, before the page cache is used or at any time. 0: retains nothing. */
 void ps_retention_set_delay(uint32_t delay_ms);
@@ -58,6 +59,15 @@ static inline bool ps_retention_is_usual(void) {
 /* How long unused memory is retained, in ms. */
 static inline uint32_t ps_retention_delay_ms(void) {
     return ps_retention_is_usual() ? ps_retention_usual_delay_ms() : 0;
+}
+
+/* Sets how much free memory the program's swings need. See heap/surplus.h. */
+void ps_retention_keep(uint64_t bytes);
+
+/* The bytes that a purger leaves even if they are due. */
+static inline uint64_t ps_retention_kept_bytes(void) {
+    /* relaxed: a stale value retains, or releases, a little more. */
+    return ps_retention_delay_ms() != 0 ? ps_load_relaxed(&ps_retention_x_kept_bytes) : 0;
 }
 
 /* The time between examinations of memory that is retained for another reason; usual_ms without
