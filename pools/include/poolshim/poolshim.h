@@ -49,7 +49,7 @@ POOLSHIM_API const char *poolshim_version(void);
  *
  * Returns 0, or -1 with errno set as open, write or rename left it; ENAMETOOLONG when the name
  * has more than 4095 bytes after %p. Allocates nothing. Any thread, at any time; not in signal
- * handlers. Cost: grows with the heap (the census visits every span) and a few system calls.
+ * handlers. Cost: grows with the heap (the census visits every slab) and a few system calls.
  */
 POOLSHIM_API int poolshim_stats_write(const char *path);
 
@@ -81,7 +81,7 @@ struct poolshim_stats {
     uint64_t large_live_bytes; /* with mappings of their own */
     uint64_t large_live_count;
 
-    uint64_t small_slab_bytes;   /* spans: small blocks, live and free */
+    uint64_t small_slab_bytes;   /* slabs: small blocks, live and free */
     uint64_t run_cached_bytes;   /* freed blocks in caches of threads */
     uint64_t large_cached_bytes; /* of cached freed mappings */
     uint64_t free_dirty_bytes;   /* free pages, resident */
