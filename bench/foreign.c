@@ -2,7 +2,7 @@
 /*
  * Random frees of another thread's blocks: a thread builds a table of small blocks, which this one
  * frees in no order. Results that a worker produces and a collector drops, a cache that is torn
- * down by whichever thread runs: no two frees in sequence belong to the same few spans.
+ * down by whichever thread runs: no two frees in sequence belong to the same few slabs.
  *
  * Timed: the frees, each after its block's mark was checked. Not timed: the thread that allocates,
  * which lives until the round has ended, and the shuffling of the table. An operation is one free.

@@ -84,7 +84,7 @@ static void check_aligned(size_t bytes, size_t align) {
     }
 }
 
-/* Spans: what spans, free streaks and the word for remote frees count on. */
+/* What slabs and free streaks rely on. */
 static void check_plan(const struct ps_size_class *class) {
     size_t bytes = (size_t) class->granules * PS_GRANULE_BYTES;
     size_t used = (size_t)(class->limit - class->first) * class->block_bytes;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCKS 900 /* of 64 bytes: less than a span has */
+#define BLOCKS 900 /* of 64 bytes: less than a slab has */
 #define CALLS_MAX 200
 
 static void *blocks[BLOCKS];
@@ -84,7 +84,7 @@ static void pair_64(unsigned calls) { make_pairs(calls, 64); }
 /* Above the direct table: the slow side of malloc, with a free block in its list. */
 static void pair_2000(unsigned calls) { make_pairs(calls, 2000); }
 
-/* Pairs of a class with ten blocks in a span. */
+/* Pairs of a class with ten blocks in a slab. */
 static void pair_6000(unsigned calls) { make_pairs(calls, 6000); }
 
 /* Blocks that the thread caches. Every 32nd pair reads the clock: fewer are counted. */

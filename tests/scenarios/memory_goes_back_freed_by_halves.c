@@ -2,8 +2,8 @@
 // timeout: 120
 /* SPDX-License-Identifier: MIT */
 /*
- * The owner frees every other block, another thread the rest: neither frees all blocks of a span,
- * and the memory is released all the same.
+ * The thread that allocated frees every other block, another one the rest: neither frees all of a
+ * slab, and the memory is released all the same.
  */
 #include "goes_back.h"
 

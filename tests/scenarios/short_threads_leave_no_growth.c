@@ -3,7 +3,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * 100,000 short threads, eight at a time, allocate, free some blocks, and leave others that
- * a later thread frees: the spans of an ended thread are adopted, so the last 80,000 add no memory.
+ * a later thread frees: the slabs of an ended thread serve all others, so the last 80,000 add no
+ * memory.
  */
 #include "claim.h"
 

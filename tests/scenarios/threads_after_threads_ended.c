@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Generations of threads: each frees all blocks of the one before it while making its own, in the
- * order made, in reverse, and scattered; whole spans pass from dead threads to living ones.
+ * order made, in reverse, and scattered; whole slabs serve one generation after the other.
  */
 #include "claim.h"
 

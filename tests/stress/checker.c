@@ -89,7 +89,7 @@ static void enter_thread(void) {
     finding_place.operation = 0;
 }
 
-/* Most threads are short: what they leave is adopted again and again. A few do most of the work. */
+/* Most threads are short: what they leave serves the next ones. A few do most of the work. */
 static uint64_t generation_operations(struct random_state *random) {
     if (is_short) {
         return random_log_uniform(random, GENERATION_OPS_MIN, GENERATION_OPS_SHORT);

@@ -1,7 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * What serves small requests when there is no memory for a span: blocks that came back, granules of
+ * What serves small requests when there is no memory for a slab: blocks that came back, granules of
  * regions, longer classes, medium blocks. Whatever serves one is a block as any other.
  */
 #include "pools/engine/harden/promise.h"
@@ -13,7 +13,7 @@
 static struct live_block blocks[BLOCKS];
 static size_t block_count;
 
-/* Uses up the memory of the system, except free memory in a region and in spans. */
+/* Uses up the memory of the system, except free memory in a region and in slabs. */
 static void exhaust(size_t pinning_bytes) {
     void *pinning = ps_heap_alloc(pinning_bytes);
     REQUIRE(pinning != NULL);
@@ -131,7 +131,7 @@ FRESH_TEST(blocks_that_another_thread_frees_serve_again) {
 FRESH_TEST(one_block_that_another_thread_frees_serves_again) {
     exhaust(40000);
     size_t count = fill(100, 16);
-    block_count = 2; /* of a span that is full: too few for a notice */
+    block_count = 2; /* of a slab that was full */
     worker_do_and_end(free_odd_ones, NULL);
     CHECK(ps_heap_alloc(100) != NULL);
     CHECK_PTR_EQ(ps_heap_alloc(100), NULL);

@@ -132,7 +132,7 @@ static void *free_the_rest(void *unused) {
     return NULL;
 }
 
-/* Another thread frees what this one allocates, from spans that have room; then all allocate. */
+/* Another thread frees what this one allocates, from slabs that have room; then all allocate. */
 static PS_NORETURN void use_everything(void) {
     pthread_t others[2];
     live_start_all(blocks[0], BLOCKS, BYTES);

@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Real forks from a process with other threads: the child frees and allocates whatever the parent
- * had, and what the dead threads' spans get back is salvaged.
+ * had, and the slabs of threads that it lacks serve on.
  */
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"

@@ -188,7 +188,7 @@ FRESH_TEST(a_slot_stays_forbidden_until_all_others_were_used) {
 
 FRESH_TEST(a_refused_protection_loses_no_slot) {
     start();
-    ps_heap_free(take(100)); /* a span is there: the first block makes memory accessible, too */
+    ps_heap_free(take(100)); /* a slab is there: the first block makes memory accessible, too */
     ps_heap_free(ps_heap_alloc(100));
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_PROTECT));
     for (int i = 0; i < 3 * SLOTS; i++) {

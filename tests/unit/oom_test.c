@@ -242,7 +242,7 @@ FRESH_TEST(what_other_sizes_have_left_serves_any) {
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESERVE));
     (void)allocate_all(600 * KIB);
     (void)allocate_all(24);
-    WHEN("blocks of other classes are freed, whose spans serve the short requests, too");
+    WHEN("blocks of other classes are freed, whose slabs serve the short requests, too");
     for (size_t i = 0; i < 12; i++) {
         ps_heap_free(of_classes[i]);
     }

@@ -51,7 +51,7 @@ static uint64_t pinned_by(uintptr_t at) {
     return bytes;
 }
 
-/* Bytes in spans of the class that are free, as the census has it. */
+/* Bytes in slabs of the class that are free, as the census has it. */
 static uint64_t free_in_class(void) {
     static struct ps_census census;
     ps_census_take(&census);

@@ -12,9 +12,9 @@
 
 struct region_sum {
     struct ps_medium_counts counts;
-    uint64_t marked_pages; /* of blocks that are live or cached by a thread */
+    uint64_t marked_pages; /* of blocks that are live or in a front */
     uint64_t lost_pages;   /* neither free nor of a block with a mark */
-    uint64_t lent_pages;   /* of granules that spans have borrowed */
+    uint64_t lent_pages;   /* of granules that slabs have borrowed */
 };
 
 static inline bool region_is_free(const struct ps_medium_region *region, size_t page) {

@@ -128,7 +128,7 @@ FRESH_TEST(a_drained_span_goes_also_when_another_one_got_room_after_it) {
     size_t capacity = (ps_engine_start(), blocks_per_span(1024));
     fill(4 * capacity, 1024);
     live_end_all(blocks, capacity);
-    GIVEN("a drained span, and then another one with room for a few");
+    GIVEN("a drained slab, and then another one with room for a few");
     live_end_all(&blocks[capacity], capacity / 2);
     CHECK_EQ(engine_census().small_slab_bytes, 4 * PS_GRANULE_BYTES);
     WHEN("time passes without a call for this class");
@@ -168,7 +168,7 @@ FRESH_TEST(a_purge_that_fails_in_a_trim_loses_nothing) {
     CHECK_EQ(engine_census().cache_dirty_bytes, 0);
 }
 
-/* Their sparse spans are drained and retained, each after the others of its class. */
+/* Their sparse slabs are drained and retained, each after the others of its class. */
 FRESH_TEST(a_trim_of_hardened_blocks_ends) {
     engine_config.harden = 2;
     fill(2000, 64);

@@ -7,8 +7,8 @@
  *     {
  *         GIVEN("a block of another thread");
  *         WHEN("it is freed here");
- *         THEN("its owner can allocate it again");
- *         CHECK_EQ(span->used, 0);
+ *         THEN("another thread can allocate it");
+ *         CHECK_EQ(live_blocks(), 0);
  *     }
  *     UNIT_MAIN
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The frozen configuration: plain data, written once before the first heap exists. shim/config.c
+ * The frozen configuration: plain data, written once before the engine starts. shim/config.c
  * fills it from the environment, unit tests by hand; every layer above base may read it. No locks:
  * the initialisation lock of the heap layer publishes it.
  */

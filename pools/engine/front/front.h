@@ -32,7 +32,7 @@
  * A thread that has not begun, or whose destructors have run, has ps_front_none for its own, which
  * takes no block and has none.
  *
- * Callers: path.h, heap/front_path.c. Any thread, as above.
+ * Callers: heap/front_path.h, heap/front_path.c. Any thread, as above.
  */
 #ifndef PS_FRONT_FRONT_H
 #define PS_FRONT_FRONT_H

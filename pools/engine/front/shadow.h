@@ -33,8 +33,8 @@
 
 #define PS_SHADOW_SHIFT 4 /* 16 bytes per shadow byte */
 
-/* Creates the table for a block's address; NULL when memory is exhausted. The block lies in a slab
- * or a span. */
+/* Creates the table for a block's address; NULL when memory is exhausted. The block lies in a slab.
+ */
 uint8_t *ps_shadow_make(const void *block);
 
 /* The entry for the table of an address; always NULL for addresses that are not ours. */

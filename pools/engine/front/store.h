@@ -49,7 +49,7 @@ void ps_store_start(void);
 size_t ps_store_take(uint32_t class_index, void **blocks, size_t most, ps_range *range,
                      bool is_any_node);
 
-/* Adds a slab of the class. False when memory is exhausted. is_dense: see page/page_cache.h. */
+/* Adds a slab of the class. False when memory is exhausted. */
 bool ps_store_grow(uint32_t class_index);
 
 /* The same in granules of a region of medium blocks: for when the page cache has no memory. */

@@ -10,7 +10,7 @@
  *
  * Hardened blocks are in slabs and runs; hardened modes have no medium blocks.
  *
- * Callers: front_path.c, large.c, resize.c, exhausted.c, profile/, census.c. Any thread. Locks only
+ * Callers: front_path.c, large.c, exhausted.c, profile/, census.c. Any thread. Locks only
  * through the page layer.
  */
 #ifndef PS_HEAP_MEDIUM_PATH_H

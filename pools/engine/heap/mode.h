@@ -38,7 +38,7 @@ enum ps_mode_index {
     PS_MODE_ZEROED,    /* level 1 of POOLSHIM_HARDEN: free takes the slow path */
     PS_MODE_HARDENED,  /* levels 2 and 3: neither malloc nor free takes the fast path */
     PS_MODE_RECORDED,
-    PS_MODE_TRACED, /* recorded, with each call of windows of time */
+    PS_MODE_TRACED, /* recorded, with each call of some sections of time */
     PS_MODE_COUNT
 };
 

@@ -6,7 +6,7 @@
  * order. Locks that other threads held are rolled back and released. The blocks in fronts and
  * windows of other threads return to their slabs (front/store.h). Operations that other threads had
  * begun between two locked sections are completed where their state is known. Other memory is lost
- * in the child: for each thread that was inside of the engine a run, the lists of a granule cache.
+ * in the child: a run for each thread that was inside of the engine.
  */
 #ifndef PS_HEAP_START_H
 #define PS_HEAP_START_H

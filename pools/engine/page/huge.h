@@ -55,8 +55,8 @@ void ps_huge_start(enum ps_thp thp);
 /* True when dense, or other, memory in arenas should use huge pages: of a run, by its is_huge. */
 bool ps_huge_is_wanted(bool is_dense);
 
-/* True when the next slab of a class is dense. slabs_bytes: of the class's slabs in
- * the heap, or in all that share them. */
+/* True when the next slab of a class is dense. slabs_bytes: of the class's slabs.
+ */
 static inline bool ps_huge_is_dense_class(size_t block_bytes, size_t slabs_bytes) {
     return slabs_bytes >= PS_HUGE_CLASS_BYTES && block_bytes <= PS_HUGE_BLOCK_BYTES &&
            ps_retention_is_usual();

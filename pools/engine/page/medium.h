@@ -12,7 +12,7 @@
  *
  * All of this state is in the slots of the page map: a free page is never touched. Each granule of
  * a region leads to its head by `back`, and has a byte for each of its pages: the mark of the block
- * that starts there. The thread or cache that owns the block changes its mark outside of the lock.
+ * that starts there. The mark of a block in use is changed outside of the lock.
  * When memory is exhausted a slab may borrow granules of a region (medium_lend.c); their slots are
  * then its own.
  *

@@ -2,9 +2,8 @@
 /*
  * NUMA nodes. A page lies on the node of the processor that touches it first; processors of other
  * nodes reach it more slowly. So an arena serves the threads of one node (page_cache.h), and so
- * does free memory in the layers above: regions of medium blocks, orphans, and blocks in caches of
- * processors. Other nodes get it while memory is short, and when the system refuses more.
- * docs/decisions/numa.md has the reasons.
+ * do slabs and regions of medium blocks. Other nodes get it while memory is short, and when the
+ * system refuses more. docs/decisions/numa.md has the reasons.
  *
  * Nodes have numbers below PS_NODES; those beyond share them. Until a process has a second thread,
  * and on a machine of one node, there is node 0, at the price of a load and a branch. Any thread.

@@ -105,7 +105,7 @@ _Static_assert(sizeof(struct ps_slot) == PS_SLOT_BYTES, "slot index is a shift")
 
 struct ps_branch {
     uintptr_t x_leaves[PS_BRANCH_COUNT]; /* distance from zero_leaf to the leaf */
-    uint8_t *x_shadow[PS_BRANCH_COUNT];  /* of the same addresses: heap/shadow.h; NULL: none */
+    uint8_t *x_shadow[PS_BRANCH_COUNT];  /* of the same addresses: front/shadow.h; NULL: none */
 };
 
 /* A granule has index -1 when it is the last one below x_end, and so on downwards. */
@@ -213,7 +213,7 @@ static inline void ps_page_map_set_tag(const void *address, uint32_t tag) {
     }
 }
 
-/* The entry with the shadow bytes of a leaf's addresses (heap/shadow.h). */
+/* The entry with the shadow bytes of a leaf's addresses (front/shadow.h). */
 static inline uint8_t **ps_page_map_shadow(const void *address) {
     struct ps_page_map *map = ps_page_map_tables();
     uintptr_t index = ps_window_index(address);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How long and how much free memory is retained: by the page cache, freed mappings, medium blocks,
- * caches of threads, pages of pools. Two values decide: the purge delay, which the program or
+ * pages of pools. Two values decide: the purge delay, which the program or
  * another process may change, and the pressure, which heap/limit.c raises while the process is near
  * the limit of its resident memory. Without pressure each answer is the usual one. Callers: page/,
  * heap/, pools/pages. Any thread, no locks.
@@ -26,8 +26,8 @@ enum ps_pressure {
     PS_PRESSURE_OVER,
 };
 
-/* Between two scans of a heap for its caches: batches of remote frees, medium blocks, fully free
- * slabs. Sooner while memory is short. */
+/* Between two returns of blocks that fronts have not used, and of drained slabs. Sooner while
+ * memory is short. */
 #define PS_RETENTION_SCAN_MS 250
 
 /* Bound on the memory of quarantined large blocks, unless one has more. The same at any pressure: a

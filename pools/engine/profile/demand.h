@@ -5,7 +5,7 @@
  * come and go while the program runs; the plain mode's slow paths ask, its fast paths do not.
  *
  * Each time that sampling begins, or its interval changes, is an epoch of its own: the counts of a
- * heap from an earlier one are void. The table, and the live samples in it, remain when sampling
+ * thread from an earlier one are void. The table, and the live samples in it, remain when sampling
  * ends.
  *
  * Readers. Another process writes an interval and then another number into the request, again and

@@ -16,7 +16,7 @@
  *   large     likewise; each free of one searches the table
  *
  * A realloc that changes a block above the classes in place counts as a free and an allocation.
- * Calls of threads without a heap are not sampled.
+ * Calls of threads that have not begun, or have ended, are not sampled.
  *
  * The table (table.c) stores the stacks and the live samples in memory of its own, of bounded size.
  * A stack that does not fit is counted for the first one, which has no sites; a sample that does

@@ -22,9 +22,9 @@ PERSONS = re.compile(  # NOBODY is a user of the system
 RETIRED = {
     r"hot\s+runs?": "free streak",
     r"free\s+runs?\s+of\s+blocks": "gap",
-    r"orphanages?": "orphans",
-    r"wakes?|woken?|waked": "reclaim notice",
-    r"recent\s+blocks?|recents|LIFO\s+caches?": "current span",
+    r"orphan(s|ages?)?": "slab",
+    r"reclaim\s+notices?|wakes?|woken?|waked": "notification",
+    r"recent\s+blocks?|recents|LIFO\s+caches?": "front",
     r"slices?\s+of\s+64\s+KiB|64\s+KiB\s+slices?": "granule",
     r"robs?|robbed|robbers?|thefts?|thief": "steal",
     r"lets?\s+go\s+of": "detach",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Where the library of a process has its counters: the other side of record/layout.h.
 
-    layout = find(1234); layout.place("heaps"), layout.offset("heap.next")
+    layout = find(1234); layout.place("arenas"), layout.offset("windows.next")
 
 Read once for a process: it is constant. Another version, an older library, and one that the loader
 has not relocated yet are one line each.

@@ -31,7 +31,7 @@ class Split:
     live: int  # without the rounding
     rounding: int
     free: int  # in part-filled slabs, and in pages of guarded samples
-    cache: int  # free pages, cached mappings, medium blocks in threads' caches
+    cache: int  # free pages, cached mappings, medium blocks in fronts
     metadata: int
     outside: int  # of the program and its libraries: code, stacks, its own mappings
 

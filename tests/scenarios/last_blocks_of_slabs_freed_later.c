@@ -1,8 +1,8 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * Another thread frees all but the last blocks of every span; the owner frees those much later, so
- * that its last free coincides with the reclaim notice and the reading of the clock.
+ * Another thread frees all but the last blocks of every slab; the thread that allocated frees those
+ * much later, when the purge delay is over.
  */
 #include "claim.h"
 

@@ -4,7 +4,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Threads that sleep and notice at all times, for a few milliseconds or a few hundred, while others
- * work: their heaps are asked for, given back and taken. Every block carries a pattern that tells
+ * work: fronts that they use return blocks meanwhile. Every block carries a pattern that tells
  * when it is two owners'; blocks are freed in order and at random, by their thread and by others;
  * some threads end, some fork, and the children use what their parents have. A signal handler stops
  * a thread wherever it is, for long. An argument: seconds.
