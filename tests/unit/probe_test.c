@@ -189,7 +189,7 @@ FRESH_TEST(without_memory_for_the_table_there_are_no_samples) {
     for (size_t i = 0; i < 1000; i++) {
         ps_heap_free(ps_heap_alloc(64));
         fake_os_advance_ms(10);
-        ps_front_tick();
+        ps_maintenance_tick();
     }
     CHECK_EQ(ps_demand_now(), 0);
     fake_os_fail_from(0);

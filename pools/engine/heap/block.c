@@ -7,29 +7,30 @@
 #include "pools/engine/heap/bootstrap.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/start.h"
 
 void *ps_block_zalloc(size_t bytes) {
-    return PS_LIKELY(ps_front_may_serve()) ? ps_mode.entry.zalloc(bytes)
-                                           : ps_bootstrap_alloc(bytes, PS_BOOTSTRAP_ALIGN);
+    return PS_LIKELY(ps_engine_may_serve()) ? ps_mode.entry.zalloc(bytes)
+                                            : ps_bootstrap_alloc(bytes, PS_BOOTSTRAP_ALIGN);
 }
 
 void *ps_block_alloc_aligned(size_t bytes, size_t align) {
     if (align <= 16 && (bytes > 8 || align <= 8)) {
         return ps_heap_alloc(bytes);
     }
-    return PS_LIKELY(ps_front_may_serve()) ? ps_mode.entry.alloc_aligned(bytes, align)
-                                           : ps_bootstrap_alloc(bytes, align);
+    return PS_LIKELY(ps_engine_may_serve()) ? ps_mode.entry.alloc_aligned(bytes, align)
+                                            : ps_bootstrap_alloc(bytes, align);
 }
 
 size_t ps_block_usable(const void *block) {
     if (block == NULL) {
         return 0;
     }
-    return PS_LIKELY(ps_front_may_serve()) ? ps_mode.entry.usable(block)
-                                           : ps_bootstrap_usable(block);
+    return PS_LIKELY(ps_engine_may_serve()) ? ps_mode.entry.usable(block)
+                                            : ps_bootstrap_usable(block);
 }
 
 void *ps_block_resize(void *block, size_t bytes) {
-    return PS_LIKELY(ps_front_may_serve()) ? ps_mode.entry.resize(block, bytes)
-                                           : ps_bootstrap_resize(block, bytes);
+    return PS_LIKELY(ps_engine_may_serve()) ? ps_mode.entry.resize(block, bytes)
+                                            : ps_bootstrap_resize(block, bytes);
 }

@@ -10,6 +10,7 @@
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/large_path.h"
 #include "pools/engine/heap/limit.h"
+#include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/start.h"
@@ -127,7 +128,7 @@ static PS_COLD void *take_last(size_t class_index, size_t bytes) {
 
 void ps_front_begin_refill(size_t class_index, size_t bytes) {
     note_request(class_index, bytes);
-    ps_front_tick();
+    ps_maintenance_tick();
     ps_front_reset(ps_front_thread.own, class_index);
     (void)ps_front_raise(ps_front_thread.own, class_index);
 }
@@ -158,9 +159,9 @@ bool ps_front_count_event(void) {
     bool is_long = ps_front_thread.armed_bytes == PS_FRONT_EVENT_BYTES;
     bool is_due = ps_front_count_bytes();
     if (PS_LIKELY(is_long)) {
-        ps_front_tick_now();
+        ps_maintenance_tick_now();
     } else {
-        ps_front_tick();
+        ps_maintenance_tick();
     }
     return is_due;
 }
@@ -189,7 +190,7 @@ static PS_NOINLINE void *alloc_large(size_t bytes) {
         block = ps_medium_refill(ps_medium_pages_for(bytes), NULL);
     }
     if (PS_UNLIKELY(block == NULL)) {
-        ps_front_tick();
+        ps_maintenance_tick();
         block = ps_large_alloc(bytes, 1, NULL);
     }
     return ps_front_count_large(block, bytes);
@@ -215,7 +216,7 @@ void *ps_front_alloc_plain(size_t bytes) {
 }
 
 PS_NOINLINE void *ps_front_alloc_slow(size_t bytes) {
-    if (PS_UNLIKELY(ps_front_thread.armed_bytes == 0 && !ps_front_may_serve())) {
+    if (PS_UNLIKELY(ps_front_thread.armed_bytes == 0 && !ps_engine_may_serve())) {
         return ps_bootstrap_alloc(bytes, PS_BOOTSTRAP_ALIGN);
     }
     return ps_mode.entry.alloc(bytes);
@@ -298,7 +299,7 @@ PS_NOINLINE void ps_front_free_full(size_t class_index, void *block) {
         ps_store_give((uint32_t)class_index, &block, 1);
         return;
     }
-    ps_front_tick();
+    ps_maintenance_tick();
     free_full(class_index, block);
 }
 
@@ -318,7 +319,7 @@ static void free_inherited(const struct ps_slab *slab, void *block) {
     }
     ps_store_give_range(slab->class_index, block, 1);
     if (++ps_front_thread.inherited_frees % INHERITED_FREES == 0) {
-        ps_front_tick();
+        ps_maintenance_tick();
     }
 }
 

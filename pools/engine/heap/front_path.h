@@ -22,7 +22,7 @@
  * A free streak is a sequence of frees of adjacent blocks of one slab, upwards or downwards. Each
  * costs a comparison and an addition, and touches neither the block nor the slab. A streak opens
  * when a front is full and its newest three blocks are adjacent; its blocks return to the store
- * when another one opens, now and then (ps_front_tick), and when the thread ends.
+ * when another one opens, now and then (ps_maintenance_tick), and when the thread ends.
  *
  * In a mode that must see each malloc no thread has a fast_limit; where it must see each free, no
  * granule has a tag: heap/mode.h.
@@ -58,7 +58,7 @@ void ps_front_free_full(size_t class_index, void *block);
 void ps_front_free_other(void *block);
 
 /* The plain mode's entry points, for modes: any size; any address. The calling thread may serve
- * itself (ps_front_may_serve). */
+ * itself (ps_engine_may_serve). */
 void *ps_front_alloc_plain(size_t bytes);
 void *ps_front_zalloc_plain(size_t bytes);
 void *ps_front_alloc_aligned_plain(size_t bytes, size_t align);

@@ -5,10 +5,8 @@
 #include "pools/engine/heap/front_thread.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/bootstrap.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/limit.h"
-#include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/thread.h"
@@ -18,7 +16,6 @@
 #define LARGE_BYTES ((size_t)2 << 10)
 #define COUNTED_BYTES_MOST ((size_t)1 << 48)     /* more does not exist */
 #define LIMITED_MEDIUM_BYTES ((size_t)128 << 10) /* of a front, where memory is limited */
-#define TICK_CALLS 4                             /* slow calls between two readings of the clock */
 #define MARKED_BLOCKS 512                        /* of a streak: more of them are not touched */
 
 /* clang-format off */
@@ -80,8 +77,7 @@ bool ps_front_end_is_noted(void) {
 /* Covers the beginning of threads, and the emptying of fronts by the only one. */
 static struct ps_lock users_lock = PS_LOCK_INIT(PS_RANK_FRONT_USERS);
 
-/* Lets the thread take the fast path. */
-static void begin(void) {
+void ps_front_begin(void) {
     struct ps_front_words *words = &ps_front_thread;
     struct ps_front *own = words == first_words ? ps_front_table.x_own : NULL;
     if (own == NULL) {
@@ -146,28 +142,11 @@ void ps_front_share_own(void) {
     }
 }
 
-bool ps_front_may_serve(void) {
-    struct ps_front_words *words = &ps_front_thread;
-    if (PS_LIKELY(words->armed_bytes != 0)) { /* it has begun, and may have ended */
-        return true;
-    }
-    if (PS_UNLIKELY(!ps_bootstrap_is_over())) {
-        return false;
-    }
-    if (PS_UNLIKELY(!ps_engine_has_started())) {
-        ps_engine_start();
-    }
-    if (words->end != PS_FRONT_END_OVER) {
-        begin();
-    }
-    return true;
-}
-
 /* A thread that has not allocated may be past its destructors, unless it was announced. */
 PS_COLD bool ps_front_begin_to_free(void) {
     bool may_begin = ps_front_thread.end != PS_FRONT_END_OVER && ps_front_thread.is_announced;
     if (may_begin) {
-        begin();
+        ps_front_begin();
     }
     return may_begin;
 }
@@ -179,7 +158,7 @@ static void mark_blocks(char *lowest, size_t count, size_t block_bytes, const ch
     for (size_t i = 0; i < count; i++) {
         char *block = lowest + i * block_bytes;
         if (PS_UNLIKELY(block != first && ps_mark_is_set(block))) {
-            ps_front_free_misused(block);
+            ps_slab_misuse(ps_slab_of(block), block, PS_MISUSE_FREE);
         }
         ps_mark_set(block);
     }
@@ -230,18 +209,9 @@ bool ps_front_open_streak(size_t class_index, char *newest, void *const *before,
 
 /* ---- periodic work ---- */
 
-void ps_front_tick_now(void) {
-    struct ps_front_words *words = &ps_front_thread;
-    if (PS_UNLIKELY(words->own != NULL && ps_load_relaxed(&x_others_have_begun) != 0)) {
-        ps_front_share_own(); /* relaxed: a hint */
-    }
-    ps_maintenance_tick();
-}
-
-void ps_front_tick(void) {
-    struct ps_front_words *words = &ps_front_thread;
-    if (PS_UNLIKELY(++words->calls % TICK_CALLS == 0 || words->is_behind)) {
-        ps_front_tick_now();
+void ps_front_share_beside_others(void) {
+    if (PS_UNLIKELY(ps_load_relaxed(&x_others_have_begun) != 0)) { /* relaxed: a hint */
+        ps_front_share_own();
     }
 }
 

@@ -70,8 +70,8 @@ extern PS_HIDDEN struct ps_windows ps_windows_none;
 /* Called once, with the engine, after its mode has been chosen. */
 void ps_front_engine_start(void);
 
-/* Starts the engine and the thread, as far as they have not. False: before relocation. */
-bool ps_front_may_serve(void);
+/* Lets the calling thread take the fast path. The engine has started, and the thread not ended. */
+void ps_front_begin(void);
 
 /* Called by a free where the thread has no front yet. False: it does not get one. */
 bool ps_front_begin_to_free(void);
@@ -82,6 +82,9 @@ bool ps_front_end_is_noted(void);
 /* The first thread's own front becomes that of an id: it is about to create another thread. No
  * effect on others. */
 void ps_front_share_own(void);
+
+/* The same once another thread has begun that was not created by pthread_create. */
+void ps_front_share_beside_others(void);
 
 /* The destructors of the calling thread run. */
 void ps_front_thread_ended(void);
@@ -99,10 +102,6 @@ bool ps_front_open_streak(size_t class_index, char *newest, void *const *before,
 void ps_front_close_streak(void);
 
 /* ---- periodic work ---- */
-
-/* Called on slow paths: reads the clock every few calls, or now. */
-void ps_front_tick(void);
-void ps_front_tick_now(void);
 
 /* Now and then, or, if is_all, on demand: returns the blocks of the thread's streak, and what its
  * own front has not used. */

@@ -18,6 +18,8 @@
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/retention.h"
 
+#define TICK_CALLS 4 /* slow calls between two readings of the clock */
+
 /* Readings between two checks of the bound on free memory: few slabs are freed meanwhile. */
 #define SURPLUS_TICKS 7
 
@@ -117,9 +119,10 @@ static bool tick_all(uint64_t now_ms, bool is_driver) {
     return ps_reservoirs_tick(now_ms, is_driver);
 }
 
-void ps_maintenance_tick(void) {
+void ps_maintenance_tick_now(void) {
     uint64_t now_ms = ps_os_now_ms();
     bool is_driver = !has_background();
+    ps_front_share_beside_others();
     ps_background_note();
     scan_if_due(now_ms, is_driver);
     bool is_behind = tick_all(now_ms, is_driver);
@@ -131,12 +134,19 @@ void ps_maintenance_tick(void) {
     ps_front_thread.is_behind = is_behind;
 }
 
+void ps_maintenance_tick(void) {
+    struct ps_front_words *words = &ps_front_thread;
+    if (PS_UNLIKELY(++words->calls % TICK_CALLS == 0 || words->is_behind)) {
+        ps_maintenance_tick_now();
+    }
+}
+
 void ps_maintenance_tick_after_free(void) {
     if (is_bounded()) {
         ps_front_thread.surplus_countdown = 0;
-        ps_front_tick_now();
+        ps_maintenance_tick_now();
     } else {
-        ps_front_tick();
+        ps_maintenance_tick();
     }
 }
 

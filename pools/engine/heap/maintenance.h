@@ -14,9 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A step by the calling thread: reads the clock, and does what is due. Callers count their calls
- * themselves (ps_front_tick). */
+/* A step by the calling thread, on a slow path: every few calls, or now, reads the clock, and does
+ * what is due. */
 void ps_maintenance_tick(void);
+void ps_maintenance_tick_now(void);
 
 /* The same after a free of a block above the classes, where the bound of surplus.h is checked now,
  * since the program may make no call for long; elsewhere every few calls. */

@@ -84,7 +84,7 @@ static void *pop_longer(size_t pages) {
 PS_NOINLINE void *ps_medium_refill(size_t pages, bool *is_zero) {
     struct ps_front *own = ps_front_thread.own;
     if (own != &ps_front_none) {
-        ps_front_tick();
+        ps_maintenance_tick();
     }
     void *block = pop_longer(pages);
     if (block != NULL) {
@@ -148,7 +148,7 @@ static PS_NOINLINE void free_full(void *block, size_t pages) {
     }
     ps_medium_give_waiting(leaving, count, pages);
     if (own != &ps_front_none) {
-        ps_front_tick();
+        ps_maintenance_tick();
     }
 }
 

@@ -13,7 +13,7 @@
  * take it: see has_fast_alloc and has_fast_free.
  *
  * Before the start all pointers are NULL. A thread with a fast_limit finds its mode here, because
- * the thread has begun after the start; all others start the engine first (ps_front_may_serve).
+ * the thread has begun after the start; all others start the engine first (ps_engine_may_serve).
  * Callers: heap/. No locks: the rows are constant after the start.
  */
 #ifndef PS_HEAP_MODE_H

@@ -8,6 +8,7 @@
 #include "pools/engine/heap/start.h"
 
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/bootstrap.h"
 #include "pools/engine/heap/front_thread.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
@@ -81,6 +82,24 @@ PS_COLD void ps_engine_start(void) {
     ps_lock_release(&init_lock);
     if (is_first) {
         ps_thread_start_first();
+        (void)ps_engine_may_serve();                  /* its memory before the program limits it */
         (void)pthread_atfork(prepare, parent, child); /* may allocate */
     }
+}
+
+bool ps_engine_may_serve(void) {
+    const struct ps_front_words *words = &ps_front_thread;
+    if (PS_LIKELY(words->armed_bytes != 0)) { /* it has begun, and may have ended */
+        return true;
+    }
+    if (PS_UNLIKELY(!ps_bootstrap_is_over())) {
+        return false;
+    }
+    if (PS_UNLIKELY(!ps_engine_has_started())) {
+        ps_engine_start();
+    }
+    if (words->end != PS_FRONT_END_OVER) {
+        ps_front_begin();
+    }
+    return true;
 }

@@ -27,6 +27,9 @@ PS_HOOK void ps_configure(struct ps_config *config);
 /* Starts the engine unless it has started. Any thread, any time after relocation. */
 void ps_engine_start(void);
 
+/* Starts the engine and the calling thread, as far as they have not. False: before relocation. */
+bool ps_engine_may_serve(void);
+
 extern PS_HIDDEN uint32_t ps_engine_x_has_started;
 
 /* True when the engine has started; makes the tables, the settings and the mode visible. Any

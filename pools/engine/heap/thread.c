@@ -78,5 +78,4 @@ void ps_thread_start_first(void) {
     /* Out of keys: the end of no thread is noticed. */
     uint32_t has_key = pthread_key_create(&exit_key, thread_ended) == 0;
     ps_store_release(&x_has_key, has_key); /* release: pairs with ps_thread_will_end */
-    (void)ps_front_may_serve(); /* begins: its memory comes before the program may limit it */
 }
