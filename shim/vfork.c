@@ -63,8 +63,7 @@ int ps_vfork_failed(int error) {
     return -1;
 }
 
-PS_VFORK_DEFINE(vfork, ps_vfork_begin, ps_vfork_failed)
-PS_RSEQ_EXPORT_ALIAS(__vfork, vfork)
+PS_VFORK_DEFINE(vfork, __vfork, ps_vfork_begin, ps_vfork_failed)
 
 /* ---- clone ---- */
 

@@ -4,15 +4,15 @@
  */
 
 /*
- * Defines vfork. It returns twice, and the child's calls overwrite the stack below
- * the caller's frame before the parent returns: the return address is in %rdi meanwhile, the area
- * in %rsi; the system call changes %rax, %rcx and %r11 alone.
+ * Defines vfork and its other name. It returns twice, and the child's calls overwrite the stack
+ * below the caller's frame before the parent returns: the return address is in %rdi meanwhile, the
+ * area in %rsi; the system call changes %rax, %rcx and %r11 alone.
  *
  * begin: returns a struct ps_vfork_way. failed: gets the error, sets errno and returns -1. With a
  * shadow stack, which the child shares too, the child must not pop it: as in libc's vfork it jumps
  * to where it would return, and the parent returns.
  */
-#define PS_VFORK_DEFINE(name, begin, failed)                                                       \
+#define PS_VFORK_DEFINE(name, alias, begin, failed)                                                \
     PS_RSEQ_EXPORT __attribute__((naked)) pid_t name(void) {                                       \
         __asm__("endbr64\n"                                                                        \
                 "subq $8, %rsp\n"                                                                  \
@@ -58,7 +58,8 @@
                 ".cfi_adjust_cfa_offset -8\n"                                                      \
                 ".cfi_register %rip, %rdi\n"                                                       \
                 "jmp *%rdi\n");                                                                    \
-    }
+    }                                                                                              \
+    PS_RSEQ_EXPORT_ALIAS(alias, name)
 
 /* In the parent, when the child has ended or runs another program. A single instruction, which
  * fails if the kernel has written the numbers since the first was read. */
