@@ -32,11 +32,11 @@ def tool(*command: str) -> str:
 
 def table_rows() -> dict[str, str]:
     """Symbol of this processor -> PS_ENTRY or PS_CONTROL."""
-    row = r"^(PS_ENTRY|PS_CONTROL)(_X86_64)?\((\w+)\)$"
+    row = r"^(PS_ENTRY|PS_CONTROL)(_RSEQ)?\((\w+)\)$"
     rows = re.findall(row, TABLE.read_text(), re.MULTILINE)
     assert len(rows) == len({name for _, _, name in rows}), "a symbol is listed twice"
-    is_here = ("", "_X86_64") if platform.machine() == "x86_64" else ("",)
-    return {name: kind for kind, processor, name in rows if processor in is_here}
+    is_here = ("", "_RSEQ") if platform.machine() == "x86_64" else ("",)
+    return {name: kind for kind, needed, name in rows if needed in is_here}
 
 
 def exports(library: Path) -> dict[str, str]:
