@@ -5,9 +5,9 @@
  * memory is written by one at a time. The locked way loses none.
  *
  * The sequences are here as steps in C that the kernel never aborts: one may stand still between
- * any two of them. Loads acquire and stores release, as those of x86-64 do. The threads of a front
- * do not run at the same time, so one thread is all of them. Sources and faults to find:
- * front.model.
+ * any two of them. Only the stores of a push release, which is less than the order of any processor
+ * (arch/aarch64/front.h). The threads of a front do not run at the same time, so one thread is all
+ * of them. Sources and faults to find: front.model.
  */
 #include "pools/engine/front/front.h"
 #include "pools/engine/front/store.h"
@@ -85,8 +85,8 @@ static void **entry_of(uint64_t state) {
 }
 
 static bool push_here(void *block) {
-    uint64_t state = ps_load_acquire(&front->x_state[CLASS]);
-    if (ps_load_acquire(&front->x_limit[CLASS]) <= (uint16_t)state) { /* also if it is held */
+    uint64_t state = ps_load_relaxed(&front->x_state[CLASS]);
+    if (ps_load_relaxed(&front->x_limit[CLASS]) <= (uint16_t)state) { /* also if it is held */
         return false;
     }
     ps_store_release(entry_of(state), block);
@@ -96,23 +96,23 @@ static bool push_here(void *block) {
 }
 
 static void *pop_here(void) {
-    uint64_t state = ps_load_acquire(&front->x_state[CLASS]);
+    uint64_t state = ps_load_relaxed(&front->x_state[CLASS]);
     if ((int16_t)state <= 0) { /* also if it is held */
         return NULL;
     }
-    void *block = ps_load_acquire(entry_of(state) - 1);
+    void *block = ps_load_relaxed(entry_of(state) - 1);
     if ((intptr_t)block <= 0) { /* also if it is reserved */
         return NULL;
     }
-    ps_store_release(&front->x_state[CLASS], state + PS_FRONT_POPPED);
+    ps_store_relaxed(&front->x_state[CLASS], state + PS_FRONT_POPPED);
     moved[explore_thread()]++;
     return block;
 }
 
 static void reset_here(void) {
-    uint64_t state = ps_load_acquire(&front->x_state[CLASS]);
-    if ((int16_t)state > 0 && (intptr_t)ps_load_acquire(entry_of(state) - 1) <= 0) {
-        ps_store_release(&front->x_state[CLASS], state & ~(uint64_t)UINT16_MAX);
+    uint64_t state = ps_load_relaxed(&front->x_state[CLASS]);
+    if ((int16_t)state > 0 && (intptr_t)ps_load_relaxed(entry_of(state) - 1) <= 0) {
+        ps_store_relaxed(&front->x_state[CLASS], state & ~(uint64_t)UINT16_MAX);
     }
 }
 
