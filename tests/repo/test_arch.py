@@ -28,7 +28,7 @@ FIRST = "x86_64"
 
 # What one part needs for itself.
 OWN = {"PS_RSEQ_BEGIN", "PS_RSEQ_ABORT", "PS_SIGNAL_HAS_RESTORER", "PS_FRONT_BEGIN",
-       "PS_FRONT_ABORT", "PS_FRONT_OPERANDS"}  # fmt: skip
+       "PS_FRONT_ABORT", "PS_FRONT_ENTRY", "PS_FRONT_OPERANDS"}  # fmt: skip
 
 
 def names_of(path: Path) -> set[str]:

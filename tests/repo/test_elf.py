@@ -35,7 +35,7 @@ def table_rows() -> dict[str, str]:
     row = r"^(PS_ENTRY|PS_CONTROL)(_RSEQ)?\((\w+)\)$"
     rows = re.findall(row, TABLE.read_text(), re.MULTILINE)
     assert len(rows) == len({name for _, _, name in rows}), "a symbol is listed twice"
-    is_here = ("", "_RSEQ") if platform.machine() == "x86_64" else ("",)
+    is_here = ("", "_RSEQ") if platform.machine() in ("x86_64", "aarch64") else ("",)
     return {name: kind for kind, needed, name in rows if needed in is_here}
 
 

@@ -8,7 +8,8 @@
  *
  * The child of vfork has the area of its parent, but is not registered: vfork.h.
  *
- * Only on x86-64; elsewhere, and where threads are not registered, ps_rseq_offset is 0 for good.
+ * On x86-64 and 64-bit ARM. Elsewhere, and where threads are not registered, ps_rseq_offset is 0
+ * for good.
  */
 #ifndef PS_OS_RSEQ_H
 #define PS_OS_RSEQ_H
