@@ -131,3 +131,19 @@ def test_a_machine_of_another_architecture_runs_its_build() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
     figures = json.loads(result.stdout)["allocators"]
     assert figures["poolshim"]["rest_mib"] < figures["glibc"]["rest_mib"]
+
+
+@pytest.mark.nightly
+def test_threads_of_another_architecture_have_sequences() -> None:
+    """User-mode emulation has none: tests that need them pass there without a check."""
+    need_machine("aarch64")
+    there = ARCHITECTURES["aarch64"].build
+    unit = there / "tests" / "unit" / "front_test"
+    scenario = there / "tests" / "scenarios" / "vfork_child_is_not_registered"
+    if ARCHITECTURES["aarch64"].is_native or not (unit.exists() and scenario.exists()):
+        pytest.skip(f"{unit} and {scenario} are not built")
+    command = f"{unit} && LD_PRELOAD={there / 'libpoolshim.so'} {scenario}"
+    words = [SCRIPT, "--arch", "aarch64", "--cpus", "2", "--plain", "--", "sh", "-c", command]
+    result = run_captured(words, timeout=300)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "not registered" not in result.stdout
