@@ -83,6 +83,7 @@ EACH_WAY(the_limits_of_all_classes_are_bounded) {
     }
     CHECK_CMP(bytes, <=, PS_FRONT_BYTES);
     CHECK_EQ(bytes, front->x_limit_bytes[0]);
+    CHECK_EQ(bytes, ps_front_limits[0].x_bytes);
 }
 
 /* ---- return ---- */
@@ -142,6 +143,37 @@ EACH_WAY(the_oldest_return_and_the_newest_stay) {
         CHECK_EQ(is_in_store(blocks[i]), i < 30);
     }
     return_idle(false);
+    CHECK_EQ(count(), 0);
+}
+
+EACH_WAY(blocks_beyond_the_budget_of_all_fronts_return) {
+    if (!begin(way, BYTES)) {
+        return;
+    }
+    raise_to(64);
+    for (size_t i = 0; i < 40; i++) {
+        CHECK(push(blocks[i]));
+    }
+    for (size_t i = 0; i < 100; i++) { /* all are in use */
+        CHECK(push(pop()));
+    }
+    return_idle(false);
+    CHECK_EQ(count(), 40);
+    WHEN("the budget falls");
+    ps_front_limits[0].x_most = 16 * ps_front_block_bytes(class_index);
+    CHECK(!ps_front_raise(own(), class_index));
+    for (size_t i = 0; i < 100; i++) {
+        CHECK(push(pop()));
+    }
+    return_idle(false);
+    CHECK_CMP(count(), <=, 16);
+    CHECK_CMP(count(), >=, 15);
+    CHECK_CMP(ps_front_limits[0].x_bytes, <=, ps_front_limits[0].x_most);
+    THEN("the limits sum up again when it rises");
+    ps_front_set_budget(0);
+    CHECK_EQ(ps_front_limits[0].x_most, PS_FRONT_BUDGET_BYTES);
+    CHECK(ps_front_raise(own(), class_index));
+    return_idle(true);
     CHECK_EQ(count(), 0);
 }
 

@@ -16,6 +16,9 @@ struct ps_front_table ps_front_table;
 struct ps_front ps_front_none; /* constant */
 uint64_t ps_front_x_medium_singles;
 
+struct ps_front_limits ps_front_limits[2] = {{.x_most = PS_FRONT_BUDGET_BYTES},
+                                             {.x_most = PS_FRONT_MEDIUM_BUDGET_BYTES}};
+
 static size_t front_bytes;                          /* of one, with its entries */
 static size_t medium_bytes = PS_FRONT_MEDIUM_BYTES; /* constant after the start */
 
@@ -35,6 +38,13 @@ static size_t most_of(uint32_t class_index) {
 }
 
 void ps_front_bound_medium(size_t bytes) { medium_bytes = bytes; }
+
+void ps_front_set_budget(uint64_t used_bytes) {
+    uint64_t share = used_bytes / PS_FRONT_BUDGET_SHARE;
+    /* relaxed, both: bounds. */
+    ps_store_relaxed(&ps_front_limits[0].x_most, ps_max(share, PS_FRONT_BUDGET_BYTES));
+    ps_store_relaxed(&ps_front_limits[1].x_most, ps_max(share, PS_FRONT_MEDIUM_BUDGET_BYTES));
+}
 
 void ps_front_start(void) {
     struct ps_front_table *table = &ps_front_table;
@@ -118,10 +128,13 @@ bool ps_front_raise(struct ps_front *own, size_t class_index) {
     size_t more_bytes = (most - ps_min(limit, most)) * ps_front_block_bytes(class_index);
     uint32_t *limit_bytes = &front->x_limit_bytes[is_length];
     size_t most_bytes = is_length ? medium_bytes : PS_FRONT_BYTES;
-    if (limit >= most || ps_load_relaxed(limit_bytes) + more_bytes > most_bytes) {
+    struct ps_front_limits *all = &ps_front_limits[is_length];
+    if (limit >= most || ps_load_relaxed(limit_bytes) + more_bytes > most_bytes ||
+        ps_load_relaxed(&all->x_bytes) + more_bytes > ps_load_relaxed(&all->x_most)) {
         return false;
     }
     ps_add_relaxed(limit_bytes, (uint32_t)more_bytes);
+    ps_add_relaxed(&all->x_bytes, (uint64_t)more_bytes);
     ps_store_relaxed(&front->x_limit[class_index], (uint16_t)most);
     return true;
 }
@@ -139,6 +152,9 @@ void ps_front_drop(struct ps_front *own) {
         ps_add_relaxed(ps_front_is_length(i) ? &ps_front_x_medium_singles
                                              : &ps_store_x_counts[i].x_singles,
                        takes);
+    }
+    for (size_t i = 0; i < 2; i++) { /* relaxed: bounds */
+        ps_add_relaxed(&ps_front_limits[i].x_bytes, -(uint64_t)own->x_limit_bytes[i]);
     }
 }
 

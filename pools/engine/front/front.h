@@ -20,8 +20,10 @@
  *
  * The limit of a class grows when the class is full: it doubles, up to the number of entries that
  * there is memory for, PS_FRONT_CLASS_BYTES of blocks at most, and PS_FRONT_BYTES in the whole
- * front; of medium blocks PS_FRONT_LENGTH_BYTES of a length, and PS_FRONT_MEDIUM_BYTES. Blocks that
- * were not used for a while return to the store, or to their regions (front_return.c).
+ * front; of medium blocks PS_FRONT_LENGTH_BYTES of a length, and PS_FRONT_MEDIUM_BYTES. All fronts
+ * together have a budget: PS_FRONT_BUDGET_BYTES, PS_FRONT_MEDIUM_BUDGET_BYTES, or a quarter of the
+ * memory in use if that is more. Blocks that were not used for a while, and those above a limit
+ * that has fallen, return to the store, or to their regions (front_return.c).
  *
  * A small block in a front is marked in its first word (ps_mark_of). free() finds a block that is
  * marked already: it was freed twice. The pop finds one that is not: it was written to. Whatever
@@ -51,6 +53,9 @@
 #define PS_FRONT_BLOCKS 256 /* of a class */
 #define PS_FRONT_CLASS_BYTES ((size_t)64 << 10)
 #define PS_FRONT_BYTES ((size_t)1 << 20)
+#define PS_FRONT_BUDGET_BYTES ((size_t)2 << 20)
+#define PS_FRONT_MEDIUM_BUDGET_BYTES ((size_t)8 << 20)
+#define PS_FRONT_BUDGET_SHARE 4
 #define PS_FRONT_LENGTH_BYTES ((size_t)512 << 10)
 #define PS_FRONT_LENGTH_BLOCKS 16
 #define PS_FRONT_MEDIUM_BYTES ((size_t)4 << 20)
@@ -203,7 +208,17 @@ void ps_front_drop(struct ps_front *own);
 /* Called once, with the engine. */
 void ps_front_start(void);
 
-/* Before that: the most medium bytes of a front, where memory is limited. */
+/* The memory in use has changed. Any thread. */
+void ps_front_set_budget(uint64_t used_bytes);
+
+/* The sum of all limits' bytes, and their budget: of small blocks, of medium ones. Any thread adds;
+ * hints. */
+extern PS_HIDDEN struct ps_front_limits {
+    uint64_t x_bytes;
+    uint64_t x_most;
+} ps_front_limits[2];
+
+/* Before the start: the most medium bytes of a front, where memory is limited. */
 void ps_front_bound_medium(size_t bytes);
 
 /* ---- return of unused blocks: front_return.c ---- */

@@ -76,16 +76,25 @@ static size_t unused_blocks(const struct ps_front *front, uint32_t class_index, 
     uint64_t seen = ps_load_relaxed(&front->x_seen[class_index]);
     uint64_t takes = takes_of(state) - takes_of(seen);
     uint64_t before = seen & PS_FRONT_COUNT;
-    return takes < before ? ps_min(before - takes, state & PS_FRONT_COUNT) : 0;
+    uint64_t count = state & PS_FRONT_COUNT;
+    uint64_t limit = ps_load_relaxed(&front->x_limit[class_index]);
+    uint64_t above = count - ps_min(count, limit);
+    uint64_t unused = takes < before ? ps_min(before - takes, count) : 0;
+    return ps_max(unused, above);
 }
 
 /* The front may have twice as many blocks of a class as were taken since the last return, and those
- * that stay. */
+ * that stay. Beyond the budget of all fronts it may have the same share of its limit. */
 static void lower_limit(struct ps_front *front, uint32_t class_index, uint64_t state) {
+    const struct ps_front_limits *all = &ps_front_limits[ps_front_is_length(class_index)];
+    uint64_t bytes = ps_load_relaxed(&all->x_bytes);
+    uint64_t most_bytes = ps_load_relaxed(&all->x_most);
+    uint64_t limit = ps_load_relaxed(&front->x_limit[class_index]);
     uint64_t takes = takes_of(state) - takes_of(ps_load_relaxed(&front->x_seen[class_index]));
     uint64_t stay = (state & PS_FRONT_COUNT) - unused_blocks(front, class_index, state);
-    uint64_t most = takes * 2 > stay ? takes * 2 : stay;
-    if (most < ps_load_relaxed(&front->x_limit[class_index])) {
+    uint64_t most = ps_max(takes * 2, stay);
+    most = bytes > most_bytes ? ps_min(most, limit * most_bytes / bytes) : most;
+    if (most < limit) {
         ps_store_relaxed(&front->x_limit[class_index], (uint16_t)most); /* relaxed: a bound */
     }
 }
@@ -96,8 +105,9 @@ static void sum_limits(struct ps_front *front) {
         size_t limit = ps_load_relaxed(&front->x_limit[i]);
         bytes[ps_front_is_length(i)] += limit * ps_front_block_bytes(i);
     }
-    for (size_t i = 0; i < 2; i++) {
-        ps_store_relaxed(&front->x_limit_bytes[i], (uint32_t)bytes[i]); /* relaxed: a bound */
+    for (size_t i = 0; i < 2; i++) { /* relaxed, both: bounds */
+        uint64_t before = ps_exchange_relaxed(&front->x_limit_bytes[i], (uint32_t)bytes[i]);
+        ps_add_relaxed(&ps_front_limits[i].x_bytes, bytes[i] - before);
     }
 }
 
@@ -148,8 +158,8 @@ static void remove_oldest(struct ps_front *front, uint32_t class_index, uint64_t
 static void return_directly(struct ps_front *front, bool is_all) {
     for (PS_FRONT_EACH_CLASS(i)) {
         uint64_t state = ps_load_relaxed(&front->x_state[i]);
-        size_t count = is_all ? state & PS_FRONT_COUNT : unused_blocks(front, i, state);
         lower_limit(front, i, state);
+        size_t count = is_all ? state & PS_FRONT_COUNT : unused_blocks(front, i, state);
         ps_store_relaxed(&front->x_seen[i], state);
         if (count != 0) {
             remove_oldest(front, i, state, count);
@@ -178,8 +188,8 @@ static struct classes hold_unused(struct ps_front *front, bool is_all) {
     struct classes classes = {{0}};
     for (PS_FRONT_EACH_CLASS(i)) {
         uint64_t state = ps_load_relaxed(&front->x_state[i]);
-        size_t count = is_all ? state & PS_FRONT_COUNT : unused_blocks(front, i, state);
         lower_limit(front, i, state);
+        size_t count = is_all ? state & PS_FRONT_COUNT : unused_blocks(front, i, state);
         if (count == 0 || (state & PS_FRONT_HELD) != 0 ||
             (ps_front_uses_sequences() && is_emptied(front, i, state))) {
             ps_store_relaxed(&front->x_seen[i], state);

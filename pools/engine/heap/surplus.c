@@ -6,6 +6,7 @@
 #include "pools/engine/heap/surplus.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/front/front.h"
 #include "pools/engine/front/store.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/os/lock.h"
@@ -135,10 +136,14 @@ static void learn(const struct usage *usage, uint64_t now_ms) {
 
 /* ---- the bound ---- */
 
+static uint64_t used_of(const struct usage *usage) {
+    uint64_t free = usage->dirty + usage->holes;
+    return usage->held - ps_min(usage->held, free);
+}
+
 /* Pages that may be free. */
 static uint64_t bound_of(const struct usage *usage) {
-    uint64_t free = usage->dirty + usage->holes;
-    uint64_t used = usage->held - ps_min(usage->held, free);
+    uint64_t used = used_of(usage);
     return ps_max(used / PS_SURPLUS_USED_FRACTION, LEAST_PAGES) + kept;
 }
 
@@ -198,6 +203,7 @@ bool ps_surplus_tick(uint64_t now_ms, bool is_bounded) {
     bool is_behind = false;
     struct usage usage = read_usage();
     learn(&usage, now_ms);
+    ps_front_set_budget(used_of(&usage) << PS_MEDIUM_PAGE_SHIFT);
     if (is_bounded && delay_ms <= PS_SURPLUS_DELAY_MOST_MS) {
         uint64_t bound = bound_of(&usage);
         is_behind = bound_runs(&usage, bound, now_ms);
