@@ -134,6 +134,12 @@ static void learn(const struct usage *usage, uint64_t now_ms) {
     ps_retention_keep(is_costly ? kept << PS_MEDIUM_PAGE_SHIFT : 0);
 }
 
+/* Notes at once what the bound has purged: it may be resident again at the next reading. */
+static void note_purged(uint64_t pages) {
+    windows[0].purged += pages;
+    last_resident -= ps_min(last_resident, pages);
+}
+
 /* ---- the bound ---- */
 
 static uint64_t used_of(const struct usage *usage) {
@@ -156,13 +162,16 @@ static uint64_t release(uint64_t pages, const struct usage *usage) {
         step = pages_of(ps_mapping_expire_some());
         done += step;
     }
+    uint64_t unmapped = done;
     for (step = 1; step != 0 && done + PS_MEDIUM_GRANULE_PAGES <= pages;) { /* ends: as above */
         uint64_t granules = (pages - done) / PS_MEDIUM_GRANULE_PAGES;
         step = ps_purge_some(ps_min(granules, STEP_GRANULES)) * PS_MEDIUM_GRANULE_PAGES;
         done += step;
     }
     uint64_t rest = ps_min(pages - ps_min(pages, done), usage->medium_dirty);
-    return rest != 0 ? done + ps_medium_purge_some(rest) : done;
+    done += rest != 0 ? ps_medium_purge_some(rest) : 0;
+    note_purged(done - unmapped);
+    return done;
 }
 
 static bool bound_runs(const struct usage *usage, uint64_t bound, uint64_t now_ms) {
@@ -190,6 +199,7 @@ static bool bound_slabs(const struct usage *usage, uint64_t bound, uint64_t now_
     if (is_passing || usage->holes > left_holes + bound + SLACK_PAGES) {
         is_passing = ps_store_purge_tick(now_ms, true, &bytes);
         left_holes = usage->holes - ps_min(usage->holes, pages_of(bytes));
+        note_purged(pages_of(bytes));
     }
     return is_passing;
 }
