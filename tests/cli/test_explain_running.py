@@ -99,3 +99,13 @@ def test_a_limit_is_named_with_any_verdict() -> None:
     accounts[-1].parts |= {"live": 10.0 * MIB, "pinned": 40.0 * MIB}
     found = verdict.judge(history_of(accounts))
     assert found.cause == "fragmentation" and "; it is above its limit: 50.0 MiB" in found.text
+
+
+def test_memory_that_swings_need_is_named() -> None:
+    accounts = [account_of(50.0 * MIB, cache=200.0 * MIB) for _ in range(20)]
+    assert "within two seconds" not in verdict.judge(history_of(accounts)).text
+    for one in accounts:
+        one.swing = 150 * MIB
+    found = verdict.judge(history_of(accounts))
+    assert found.cause == "cache"
+    assert "up to 150.0 MiB are retained as long as the program frees" in found.text

@@ -196,6 +196,7 @@ const struct ps_layout poolshim_layout = {
             PLACE("class_count", ps_size_class_count),
             PLACE("mappings", ps_mapping_x_counts),
             PLACE("limit_source", ps_limit_x_counts.source),
+            PLACE("swing_bytes", ps_retention_x_kept_bytes),
             PLACE("profile", ps_profile_x_counts),
             PLACE("large_allocs", ps_large_x_allocs),
             PLACE("hard_level", ps_hard_level),

@@ -72,6 +72,7 @@ class Account:
     is_recent: bool = False  # its sites cover only allocations during the watch
     delay_ms: int = 0  # for which free pages remain cached
     has_background: bool = False  # a thread gives them back
+    swing: int = 0  # bytes of free memory that it retains for swings
 
     @property
     def accounted(self) -> float:
@@ -148,6 +149,7 @@ class Book:
             account.has_heap, account.has_calls = True, self.read_calls(heap)
             account.interval, account.is_recent = self.view.interval, self.view.is_recent
             account.delay_ms, account.has_background = heap.settings()
+            account.swing = heap.swings()
             account.limit = heap.limit()
         self.note_stacks(account)
         parts: Counter[str] = Counter()

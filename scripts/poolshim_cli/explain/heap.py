@@ -140,6 +140,10 @@ class Heap:
         """Bytes of resident memory from which on free memory goes back; 0: none."""
         return self.memory.number(self.layout.place("limit_bytes"))
 
+    def swings(self) -> int:
+        """Bytes that are retained because the program frees and uses them again and again."""
+        return self.memory.number(self.layout.place("swing_bytes"))
+
     def settings(self) -> tuple[int, bool]:
         """The purge delay in ms, and whether there is a background thread."""
         layout = self.layout

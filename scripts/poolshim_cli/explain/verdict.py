@@ -194,6 +194,11 @@ def cache(history: History) -> Verdict | None:
             "malloc_trim(0) where it becomes idle"
         )
         settings = {"POOLSHIM_BACKGROUND": "1"}
+    if history.account.swing:
+        text += (
+            f"; up to {mib(history.account.swing)} are retained as long as the program frees and "
+            "uses as much again within two seconds"
+        )
     return Verdict("cache", nbytes, text, advice, [], settings)
 
 
