@@ -48,8 +48,9 @@ struct ps_store *ps_store_of(const struct ps_slab *slab) {
     return ps_store_at(slab->run.node, slab->class_index);
 }
 
+/* Only checked builds read ranks: in others no store is touched before its first slab. */
 static void set_ranks(struct ps_store *stores) {
-    for (uint32_t i = 0; i < PS_CLASS_LIMIT; i++) {
+    for (uint32_t i = 0; i < PS_CLASS_LIMIT && PS_CHECKED; i++) {
         stores[i].lock.rank = PS_RANK_STORE;
     }
 }
