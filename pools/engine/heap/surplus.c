@@ -22,7 +22,6 @@
 #define SLACK_PAGES ((uint64_t)1024) /* beyond the bound, so that purges are rare and long */
 
 #define WINDOWS 4
-#define WINDOW_MS (PS_SURPLUS_SWING_MS / WINDOWS)
 #define LEARN_MS 50 /* between two readings where no bound applies */
 #define REGRET_PAGES (LEAST_PAGES / 2)
 #define COSTLY_PAGES (PS_SURPLUS_COSTLY_BYTES >> PS_MEDIUM_PAGE_SHIFT)
@@ -38,7 +37,7 @@ struct usage {
     uint64_t holes;  /* in free blocks of slabs */
 };
 
-/* Changes within a part of the last PS_SURPLUS_SWING_MS. */
+/* Changes within a quarter of the time in which swings are noticed. */
 struct window {
     uint64_t purged; /* pages */
     uint64_t taken;  /* of those purged in all windows: pages that are resident again */
@@ -99,22 +98,28 @@ static struct window sum_of_windows(void) {
     return sum;
 }
 
+static uint64_t window_ms(void) {
+    uint64_t swing_ms = (uint64_t)PS_SURPLUS_SWING_DELAYS * ps_retention_delay_ms();
+    return ps_max(ps_min(swing_ms, PS_SURPLUS_SWING_MS) / WINDOWS, 1);
+}
+
 /* Begins a window, or several after a silence. */
 static void rotate(uint64_t now_ms, uint64_t free) {
-    uint64_t ended = 1 + (now_ms - window_ends_ms) / WINDOW_MS;
+    uint64_t ended = 1 + (now_ms - window_ends_ms) / window_ms();
     for (uint64_t n = 0; n < ps_min(ended, WINDOWS); n++) {
         for (size_t i = WINDOWS - 1; i > 0; i--) {
             windows[i] = windows[i - 1];
         }
         windows[0] = (struct window){.free_least = free, .free_most = free};
     }
-    window_ends_ms = now_ms + WINDOW_MS;
+    window_ends_ms = now_ms + window_ms();
 }
 
 /* Retains what the swings of the last windows need. */
 static void learn(const struct usage *usage, uint64_t now_ms) {
     uint64_t free = usage->dirty - usage->cached + usage->holes;
-    if (now_ms >= window_ends_ms) {
+    if (now_ms >= window_ends_ms || window_ends_ms - now_ms > window_ms()) { /* a new delay */
+        window_ends_ms = ps_min(window_ends_ms, now_ms);
         rotate(now_ms, free);
     }
     struct window *now = &windows[0];

@@ -4,8 +4,8 @@
  *
  * Swings. A program that builds and frees in rounds longer than the delay would fault its pages
  * again in each. So purges are compared with what becomes resident again: if that is 64 MiB within
- * two seconds, the purgers leave as much free memory as the swings of the last two seconds need
- * (ps_retention_kept_bytes). When the program swings no more, it is due as any other.
+ * eight delays, or two seconds, the purgers leave as much free memory as the swings of that time
+ * need (ps_retention_kept_bytes). When the program swings no more, it is due as any other.
  *
  * The bound of a process of one thread, without a background thread. There the delay passes with
  * calls only: a worker that frees its peak and blocks on its next request would retain all of it.
@@ -28,7 +28,8 @@
 /* So much that is purged and taken again within that time is worth its memory: 8,192 faults a
  * second cost about a hundredth of a processor. */
 #define PS_SURPLUS_COSTLY_BYTES ((uint64_t)64 << 20)
-#define PS_SURPLUS_SWING_MS 2000
+#define PS_SURPLUS_SWING_DELAYS 8
+#define PS_SURPLUS_SWING_MS 2000 /* at most: of the default delay */
 
 /* A longer purge delay says that free memory is wanted for that time: then there is no bound. */
 #define PS_SURPLUS_DELAY_MOST_MS 1000
