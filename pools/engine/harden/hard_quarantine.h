@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The quarantine of small blocks (levels 2 and 3 of hard.h): a freed block takes a random place of
- * its class, and the block that was there leaves. That one goes to the thread's front
+ * The quarantine of small blocks (levels 2 and 3 of hard.h). The places of a class are in two
+ * halves. A freed block takes the place of the oldest in the first half, so that it stays for as
+ * many frees at least. That block takes a random place in the second half, and the block that was
+ * there leaves. It goes to the thread's front
  * (front/front.h), whose blocks malloc grants next, or returns to the store when the front is full.
  * A front that is empty is filled from the store, in random order.
  *
@@ -30,7 +32,8 @@
 
 struct ps_hard_shard {
     uint64_t x_random;
-    void *x_held[]; /* places of the classes, one after the other; NULL: free */
+    uint16_t x_oldest[PS_CLASS_LIMIT]; /* place in the first half of a class */
+    void *x_held[];                    /* places of the classes, one after the other; NULL: free */
 };
 
 /* Constant after the start, except for the shards. Read from outside the process, too. */
@@ -88,9 +91,17 @@ PS_INLINE size_t ps_hard_random_below(struct ps_hard_shard *shard, size_t limit)
 /* Quarantines a freed block. Returns the block that leaves for it, or NULL. */
 PS_INLINE void *ps_hard_swap(struct ps_hard_shard *shard, uint32_t class_index, void *block) {
     const struct ps_hard_places *places = &ps_hard_table.places[class_index];
-    size_t at = places->first + ps_hard_random_below(shard, places->count);
-    /* acq_rel: hands the zeroes of a block on to the thread that gets it. */
-    return ps_exchange_acq_rel(&shard->x_held[at], block);
+    size_t half = places->count / 2u;
+    /* relaxed, both: of two threads at once one takes a younger block. */
+    size_t at = ps_load_relaxed(&shard->x_oldest[class_index]);
+    ps_store_relaxed(&shard->x_oldest[class_index], (uint16_t)(at + 1 < half ? at + 1 : 0));
+    /* acq_rel, both: hands the zeroes of a block on to the thread that gets it. */
+    void *oldest = ps_exchange_acq_rel(&shard->x_held[places->first + at], block);
+    if (oldest == NULL) {
+        return NULL;
+    }
+    at = places->first + half + ps_hard_random_below(shard, places->count - half);
+    return ps_exchange_acq_rel(&shard->x_held[at], oldest);
 }
 
 #endif
