@@ -1,6 +1,6 @@
 // expect: exit 0
 // marks: slow
-// timeout: 120
+// timeout: 240
 /* SPDX-License-Identifier: MIT */
 /*
  * All of a peak is freed, of medium blocks and then of small ones, and small work goes on: no call
