@@ -122,6 +122,13 @@ PS_INLINE bool ps_front_uses_sequences(void) {
     return PS_HAS_RSEQ && PS_LIKELY(ps_front_table.has_sequences);
 }
 
+/* Operands of the sequences of any processor. */
+#define PS_FRONT_OFFSETS                                                                           \
+    [area] "i"(offsetof(struct ps_front_table, area)),                                             \
+        [id] "i"(offsetof(struct ps_front_table, id)), [fronts_count] "i"(PS_FRONTS),              \
+        [places] "i"(offsetof(struct ps_front_table, places)),                                     \
+        [entries] "i"(offsetof(struct ps_front, x_entries))
+
 #include PS_ARCH_PART(front.h)
 
 /* ---- a front of the calling thread's ---- */

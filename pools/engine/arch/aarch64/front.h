@@ -62,10 +62,7 @@
 
 #define PS_FRONT_OPERANDS                                                                          \
     [table] "r"(table), [class] "r"(class_index), [thread] "r"(ps_thread_pointer()),               \
-        [fronts] "r"(table->x_fronts), [area] "i"(offsetof(struct ps_front_table, area)),          \
-        [id] "i"(offsetof(struct ps_front_table, id)), [fronts_count] "i"(PS_FRONTS),              \
-        [places] "i"(offsetof(struct ps_front_table, places)),                                     \
-        [entries] "i"(offsetof(struct ps_front, x_entries))
+        [fronts] "r"(table->x_fronts), PS_FRONT_OFFSETS
 
 /* An aborted sequence continues here, in a section of its own, since a cold function may be in any
  * other. The signature with which glibc registers precedes it, as an instruction (brk). No landing
