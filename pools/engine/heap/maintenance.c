@@ -97,10 +97,14 @@ static void scan_if_due(uint64_t now_ms, bool is_driver) {
     }
 }
 
-/* The bound on free memory, every few readings. Returns whether it is exceeded. */
-static bool bound_surplus(uint64_t now_ms) {
+/* Observes swings; where the bound on free memory applies, every few readings, and enforces it.
+ * Returns whether it is exceeded. */
+static bool tick_surplus(uint64_t now_ms) {
     struct ps_front_words *words = &ps_front_thread;
-    if (!is_bounded() || words->surplus_countdown-- != 0) {
+    if (!is_bounded()) {
+        return ps_surplus_tick(now_ms, false);
+    }
+    if (words->surplus_countdown-- != 0) {
         return false;
     }
     bool is_beyond = ps_surplus_tick(now_ms, true);
@@ -113,10 +117,8 @@ static bool tick_all(uint64_t now_ms, bool is_driver) {
         ps_limit_tick(now_ms);
     }
     ps_mode.hook.tick();
-    if (!is_bounded()) {
-        (void)ps_surplus_tick(now_ms, false);
-    }
-    return ps_reservoirs_tick(now_ms, is_driver);
+    bool is_behind = tick_surplus(now_ms);
+    return ps_reservoirs_tick(now_ms, is_driver) || is_behind;
 }
 
 void ps_maintenance_tick_now(void) {
@@ -126,7 +128,6 @@ void ps_maintenance_tick_now(void) {
     ps_background_note();
     scan_if_due(now_ms, is_driver);
     bool is_behind = tick_all(now_ms, is_driver);
-    is_behind |= bound_surplus(now_ms);
     if (is_driver) {
         is_behind |= serve(ps_control_request());
         report_if_due(now_ms);

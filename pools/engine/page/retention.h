@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How long and how much free memory is retained: by the page cache, freed mappings, medium blocks,
- * pages of pools. Two values decide: the purge delay, which the program or
- * another process may change, and the pressure, which heap/limit.c raises while the process is near
- * the limit of its resident memory. Without pressure each answer is the usual one. Callers: page/,
- * heap/, pools/pages. Any thread, no locks.
+ * pages of pools. Three values decide: the purge delay, which the program or another process may
+ * change; the bytes that swings of free memory need, which heap/surplus.c observes; and the
+ * pressure, which heap/limit.c raises while the process is near the limit of its resident memory.
+ * Without pressure each answer is the usual one. Callers: page/, heap/, pools/pages. Any thread, no
+ * locks.
  *
  * Purgers also compute here how much of their free memory was idle for the whole delay, and how
  * much time a purge may take. Their own locks protect these values.
