@@ -42,6 +42,13 @@ static void wait_for(sem_t *event) {
     }
 }
 
+static void answer(void) {
+    if (!__atomic_exchange_n(&is_late, false, __ATOMIC_SEQ_CST)) {
+        sem_post(&answered);
+    }
+}
+
+#if CAN_STEP
 /* The other thread may need a lock that this one has: so it does not stop for long. */
 static void await_answer(void) {
     struct timespec end;
@@ -55,13 +62,6 @@ static void await_answer(void) {
     }
 }
 
-static void answer(void) {
-    if (!__atomic_exchange_n(&is_late, false, __ATOMIC_SEQ_CST)) {
-        sem_post(&answered);
-    }
-}
-
-#if CAN_STEP
 static void check_child(pid_t pid) {
     int status = 1;
     REQUIRE(waitpid(pid, &status, 0) == pid);
