@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The quarantine of small blocks (levels 2 and 3 of hard.h). The places of a class are in two
- * halves. A freed block takes the place of the oldest in the first half, so that it stays for as
+ * halves. A freed block takes the place of the oldest in the first half, so that it remains for as
  * many frees at least. That block takes a random place in the second half, and the block that was
  * there leaves. It goes to the thread's front
  * (front/front.h), whose blocks malloc grants next, or returns to the store when the front is full.

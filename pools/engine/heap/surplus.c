@@ -40,7 +40,7 @@ struct usage {
 /* Changes within a quarter of the time in which swings are noticed. */
 struct window {
     uint64_t purged; /* pages */
-    uint64_t taken;  /* of those purged in all windows: pages that are resident again */
+    uint64_t taken;  /* pages purged in any window that are resident again */
     uint64_t free_least;
     uint64_t free_most;
 };
