@@ -56,12 +56,14 @@ struct ps_config {
     uint32_t purge_delay_ms;              /* time for which a page is free before it is purged; 0:
                                            * immediate */
     struct ps_limit_setting limit;        /* on resident memory: see heap/limit.h */
+    struct ps_limit_setting limit_hard;   /* beyond it requests fail */
     enum ps_thp thp;
     enum ps_foreign foreign;
     uint32_t harden;       /* 0 to 3: see harden/hard.h */
     uint32_t guard_sample; /* mean number of allocations per guarded sample; 0: none */
     uint32_t guard_slots;  /* live guarded blocks, 1 to PS_GUARD_SLOTS_LIMIT */
     bool profile;          /* sample allocations: see profile/profile.h; excludes the above */
+    bool flight;           /* sample for the flight record, and watch the limit: likewise */
     size_t profile_interval_bytes; /* mean bytes between two samples, > 0 */
     size_t profile_max_bytes;      /* of stacks and live samples */
     uint32_t profile_seed;         /* 0: unpredictable */

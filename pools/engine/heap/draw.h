@@ -20,6 +20,11 @@ double ps_draw_exponential(uint64_t bits);
 #define PS_DRAW_WEIGHT_ONE 65536
 uint64_t ps_draw_weight(size_t bytes, size_t interval_bytes);
 
+/* The nearest number of blocks. */
+static inline uint64_t ps_draw_blocks(uint64_t weight) {
+    return (weight + PS_DRAW_WEIGHT_ONE / 2) / PS_DRAW_WEIGHT_ONE;
+}
+
 /* The bytes that so many blocks have, rounded. */
 uint64_t ps_draw_weighted(uint64_t weight, size_t bytes);
 

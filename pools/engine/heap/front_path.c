@@ -86,8 +86,8 @@ static void *take(size_t class_index, bool is_any_node) {
 
 bool ps_front_grow(size_t class_index) {
     size_t bytes = (size_t)ps_size_classes[class_index].granules << PS_GRANULE_SHIFT;
-    if (ps_limit_is_on()) {
-        ps_limit_make_room(bytes);
+    if (ps_limit_is_on() && !ps_limit_make_room(bytes)) {
+        return false;
     }
     return ps_store_grow((uint32_t)class_index);
 }

@@ -83,25 +83,18 @@ static void *settle_in(struct ps_run *run, size_t bytes, enum ps_run_kind kind) 
 
 static size_t align_granules(size_t align) { return ps_max(align >> PS_GRANULE_SHIFT, 1); }
 
-/* With a limit: takes resident memory first; without any, makes room for the block, which the
- * caller then allocates. */
-static struct ps_run *take_within_limit(size_t bytes, size_t align, enum ps_run_kind kind) {
-    struct ps_run *run = NULL;
+/* Memory that is resident already; NULL: there is none. */
+static struct ps_run *take_resident(size_t bytes, size_t align, enum ps_run_kind kind) {
     if (kind == PS_RUN_MAPPING) {
-        run = ps_mapping_take_kept(bytes, align);
-    } else if (align <= PS_GRANULE_BYTES) {
-        run = ps_page_cache_take_dirty(granules_for(bytes));
+        return ps_mapping_take_kept(bytes, align);
     }
-    if (run == NULL) {
-        ps_limit_make_room(bytes);
-    }
-    return run;
+    return align <= PS_GRANULE_BYTES ? ps_page_cache_take_dirty(granules_for(bytes)) : NULL;
 }
 
 static struct ps_run *take(size_t bytes, size_t align, enum ps_run_kind kind) {
-    if (ps_limit_is_on() && bytes >= PS_LIMIT_LARGE_BYTES) {
-        struct ps_run *run = take_within_limit(bytes, align, kind);
-        if (run != NULL) {
+    if (ps_limit_is_on() && bytes >= ps_limit_least_bytes()) {
+        struct ps_run *run = take_resident(bytes, align, kind);
+        if (run != NULL || !ps_limit_make_room(bytes)) {
             return run;
         }
     }
@@ -356,8 +349,8 @@ void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
     check_family(slot);
     bytes = ps_round_up(bytes, page_bytes);
     size_t capacity = capacity_of(slot);
-    if (ps_limit_is_on() && bytes > capacity) {
-        ps_limit_make_room(bytes - capacity);
+    if (ps_limit_is_on() && bytes > capacity && !ps_limit_make_room(bytes - capacity)) {
+        return NULL;
     }
     if (tail_bytes != 0) {
         return resize_guarded(slot, bytes);

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The soft limit of resident memory, POOLSHIM_LIMIT: from time to time compares the process's RSS
- * with the limit, and sets the pressure of page/retention.h, by which all caches of free memory
- * adjust their bounds. No request fails because of it.
+ * Limits of memory. From time to time compares the process's RSS, and the usage of its control
+ * group, with three bounds:
+ *
+ *   soft  POOLSHIM_LIMIT: sets the pressure of page/retention.h, by which all caches of free memory
+ *         adjust their bounds. No request fails because of it
+ *   hard  POOLSHIM_LIMIT_HARD: requests that need fresh memory beyond it fail, after free memory
+ *         was released
+ *   mark  the soft limit, or PS_LIMIT_MARK_PERCENT of the limit of the control group where there
+ *         is no soft one: the hook below is called, once each time that it is reached
  *
  * RSS is read from /proc, since other libraries, stacks and files count as well: at ticks, as fresh
  * memory is taken, and before a large block that would come near the limit. The interval shrinks as
@@ -11,8 +17,12 @@
  * fork, which may be in another group. Memory pressure of the group, as the kernel reports it
  * (PSI), counts as being near.
  *
- * Any thread, without a lock. Lock PS_RANK_LIMIT, for the time of reading /proc: only ps_limit_set
- * blocks on it. Callers of the next two functions ask ps_limit_is_on first.
+ * The kernel kills for the usage of the group, so a percentage of the group's limit is compared
+ * with that, less the page cache, where it is more than RSS.
+ *
+ * Any thread, without a lock. Lock PS_RANK_LIMIT, for the time of reading /proc: ps_limit_set, and
+ * with a hard limit requests of fresh memory, block on it. Callers of the next two functions ask
+ * ps_limit_is_on first.
  */
 #ifndef PS_HEAP_LIMIT_H
 #define PS_HEAP_LIMIT_H
@@ -21,8 +31,7 @@
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/base/config.h"
 
-/* From here on a block is one to make room for. */
-#define PS_LIMIT_LARGE_BYTES ((size_t)512 << 10)
+#include <stdbool.h>
 
 /*
  * The setting is one word, which another process may write, too (record/layout.h): bytes; or, with
@@ -30,9 +39,14 @@
  */
 #define PS_LIMIT_PERCENT ((uint64_t)1 << 63)
 
+#define PS_LIMIT_HAS_HARD ((uint64_t)1)
+#define PS_LIMIT_HAS_MARK ((uint64_t)2)
+#define PS_LIMIT_MARK_PERCENT 95
+
 struct ps_limit_words {
     uint64_t x_setting;
     uint64_t x_compared; /* the setting that the last comparison was with; lock */
+    uint64_t bounds;     /* of PS_LIMIT_HAS_; constant after the start */
 };
 extern PS_HIDDEN struct ps_limit_words ps_limit_words;
 
@@ -40,7 +54,12 @@ extern PS_HIDDEN struct ps_limit_words ps_limit_words;
 static inline bool ps_limit_is_on(void) {
     /* relaxed, both: a stale value makes one comparison more, or one less. */
     return PS_UNLIKELY((ps_load_relaxed(&ps_limit_words.x_setting) |
-                        ps_load_relaxed(&ps_limit_words.x_compared)) != 0);
+                        ps_load_relaxed(&ps_limit_words.x_compared) | ps_limit_words.bounds) != 0);
+}
+
+/* From here on a block of its own pages is one to make room for; with a hard limit each is. */
+static inline size_t ps_limit_least_bytes(void) {
+    return (ps_limit_words.bounds & PS_LIMIT_HAS_HARD) != 0 ? 0 : (size_t)512 << 10;
 }
 
 /* Once, before the first heap. */
@@ -55,8 +74,20 @@ void ps_limit_tick(uint64_t now_ms);
 
 /* Called before `bytes` of fresh memory are touched: compares again if much was taken since the
  * last time, since the clock advances every few milliseconds only. Near the limit, returns about as
- * much free memory to the system. Cost: proportional to `bytes`. */
-void ps_limit_make_room(size_t bytes);
+ * much free memory to the system. False: beyond the hard limit, the request must fail. Cost:
+ * proportional to `bytes`. */
+bool ps_limit_make_room(size_t bytes);
+
+/* Usage at the mark, and the limit. */
+struct ps_limit_mark {
+    uint64_t usage_bytes;
+    uint64_t limit_bytes;
+    const char *source; /* as of struct ps_limit_counts */
+};
+
+/* Called when the mark is reached, without locks, in a call of malloc or free or by the background
+ * thread: must not allocate, and preserves errno. The engine has a weak one that does nothing. */
+PS_HOOK void ps_limit_reached(const struct ps_limit_mark *mark);
 
 struct ps_limit_counts {
     uint64_t bytes;     /* the limit; 0: none is set, or it has not been looked up yet */

@@ -51,11 +51,13 @@ static char *take_shared(size_t pages, size_t align_pages, size_t mark, bool *is
     if (block == NULL) {
         return NULL;
     }
+    if (ps_limit_is_on() && is_clean && !ps_limit_make_room(pages << PS_MEDIUM_PAGE_SHIFT)) {
+        ps_medium_block refused = ps_medium_block_of(block, pages);
+        ps_medium_give(&refused, 1);
+        return NULL;
+    }
     set_mark(mark_of(block), mark);
     count_singles(1);
-    if (ps_limit_is_on() && is_clean) {
-        ps_limit_make_room(pages << PS_MEDIUM_PAGE_SHIFT);
-    }
     if (is_zero != NULL) {
         *is_zero = is_clean;
     }

@@ -110,6 +110,7 @@ static void lower(struct ps_cgroup *out, const char *name, enum ps_cgroup_source
     if (value < out->limit_bytes) {
         out->limit_bytes = value;
         out->source = source;
+        (void)copy(out->limited, directory);
     }
 }
 
@@ -191,6 +192,7 @@ void ps_cgroup_read(const char *root, struct ps_cgroup *out) {
     out->limit_bytes = UINT64_MAX;
     out->source = PS_CGROUP_NONE;
     out->pressure[0] = '\0';
+    out->limited[0] = '\0';
     own_1[0] = '\0';
     own_2[0] = '\0';
     visit_file(&reading, "/proc/self/cgroup", visit_group);
@@ -216,4 +218,44 @@ uint32_t ps_cgroup_pressure(const struct ps_cgroup *group) {
     const char *fraction = at;
     bool is_number = ps_file_number(&at, &hundredths) && at == fraction + 2;
     return is_number ? (uint32_t)(100 * whole + hundredths) : 0;
+}
+
+/* ---- usage ---- */
+
+struct cache {
+    const char *active; /* the words before the figures of the page cache's two lists */
+    const char *inactive;
+    uint64_t bytes;
+};
+
+static void visit_stat(void *context, char *line) {
+    struct cache *cache = context;
+    char *space = strchr(line, ' ');
+    uint64_t value = 0;
+    if (space == NULL) {
+        return;
+    }
+    *space = '\0';
+    const char *at = space + 1;
+    if ((strcmp(line, cache->active) == 0 || strcmp(line, cache->inactive) == 0) &&
+        ps_file_number(&at, &value)) {
+        cache->bytes += value;
+    }
+}
+
+uint64_t ps_cgroup_usage(const struct ps_cgroup *group, uint64_t enough) {
+    bool is_version_2 = group->source != PS_CGROUP_LIMIT;
+    if (group->limited[0] == '\0' || !copy(directory, group->limited)) {
+        return 0;
+    }
+    uint64_t usage = read_value(is_version_2 ? "/memory.current" : "/memory.usage_in_bytes");
+    if (usage == UINT64_MAX || usage < enough) {
+        return usage == UINT64_MAX ? 0 : usage;
+    }
+    struct cache cache = {.active = is_version_2 ? "active_file" : "total_active_file",
+                          .inactive = is_version_2 ? "inactive_file" : "total_inactive_file"};
+    if (append(directory, "/memory.stat")) {
+        ps_file_lines(directory, lines, sizeof lines, visit_stat, &cache);
+    }
+    return usage - (cache.bytes < usage ? cache.bytes : usage);
 }
