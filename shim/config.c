@@ -263,6 +263,13 @@ static uint32_t settle_modes(struct ps_settings *settings, int message_fd) {
             on = ps_options[files[i].index].name;
         }
     }
+    bool has_flight = has_path(settings, PS_OPTION_FLIGHT, settings->flight_path);
+    if (has_flight && on != NULL && on != ps_options[PS_OPTION_PROFILE].name) {
+        faults += refuse(settings, PS_OPTION_FLIGHT, settings->flight_path,
+                         "there is no flight record", on, message_fd);
+        has_flight = false;
+    }
+    engine->flight = has_flight;
     engine->record = has_path(settings, PS_OPTION_RECORD, settings->record_path) ||
                      has_path(settings, PS_OPTION_TRACE, settings->trace_path);
     engine->profile = has_path(settings, PS_OPTION_PROFILE, settings->profile_path);
@@ -303,6 +310,7 @@ uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_inp
     clear(settings, PS_OPTION_RECORD, settings->record_path);
     clear(settings, PS_OPTION_TRACE, settings->trace_path);
     clear(settings, PS_OPTION_PROFILE, settings->profile_path);
+    clear(settings, PS_OPTION_FLIGHT, settings->flight_path);
     memset(settings, 0, offsetof(struct ps_settings, stats_path));
     settings->engine = (struct ps_config)PS_CONFIG_DEFAULT;
     if (input->is_secure) {

@@ -92,6 +92,7 @@ struct ps_settings {
     char record_path[PS_SETTING_PATH_BYTES]; /* likewise; "": nothing is recorded */
     char trace_path[PS_SETTING_PATH_BYTES];  /* likewise; "": no trace */
     char profile_path[PS_SETTING_PATH_BYTES]; /* likewise; "": no profile */
+    char flight_path[PS_SETTING_PATH_BYTES];  /* likewise; "": no flight record */
 };
 
 /* Input of ps_config_read; separate so that tests need no process of their own. */

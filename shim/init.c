@@ -14,6 +14,7 @@
 #include "pools/engine/os/lock.h"
 #include "pools/pages/pages.h"
 #include "shim/config.h"
+#include "shim/flight.h"
 #include "shim/profile.h"
 #include "shim/record.h"
 #include "shim/stats.h"
@@ -36,6 +37,7 @@ __attribute__((constructor(101))) static void library_loaded(void) {
     ps_record_at_start();
     ps_trace_at_start();
     ps_profile_at_start();
+    ps_flight_at_start();
     if (ps_hard_level != 0) {
         (void)at_quick_exit(ps_hard_sweep); /* refused: no sweep at a quick_exit */
     }
@@ -46,6 +48,7 @@ __attribute__((destructor(101))) static void library_unloaded(void) {
     ps_record_at_exit();
     ps_trace_at_exit();
     ps_profile_at_exit();
+    ps_flight_at_exit();
     ps_hard_sweep();
 }
 

@@ -12,6 +12,7 @@
 #include "pools/engine/profile/profile.h"
 #include "shim/config.h"
 #include "shim/exit_output.h"
+#include "shim/flight.h"
 #include "shim/text.h"
 
 #include <errno.h>
@@ -161,6 +162,7 @@ static void write_peak(uint64_t live_bytes) {
 }
 
 void ps_profile_sampled(uint64_t live_bytes) {
+    ps_flight_sampled();
     const struct ps_settings *settings = ps_shim_settings();
     if (PS_LIKELY(!settings->profile_peak && settings->profile_every_s == 0)) {
         return;

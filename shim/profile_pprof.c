@@ -198,10 +198,6 @@ static void put_named_location(struct writer *writer, uint64_t id, enum string n
 
 /* ---- samples ---- */
 
-static uint64_t blocks_of(uint64_t weight) {
-    return (weight + PS_DRAW_WEIGHT_ONE / 2) / PS_DRAW_WEIGHT_ONE;
-}
-
 static void put_sample(struct writer *writer, const struct ps_profile_stack *stack) {
     struct ps_profile_sums sums;
     ps_profile_read_sums(stack, &sums);
@@ -217,9 +213,9 @@ static void put_sample(struct writer *writer, const struct ps_profile_stack *sta
         add_varint(&writer->inner, stack->next == NULL ? LOCATION_LOST : LOCATION_NO_STACK);
     }
     add_inner(writer, SAMPLE_LOCATIONS);
-    add_varint(&writer->inner, blocks_of(sums.made_weight));
+    add_varint(&writer->inner, ps_draw_blocks(sums.made_weight));
     add_varint(&writer->inner, sums.made_bytes);
-    add_varint(&writer->inner, blocks_of(sums.live_weight));
+    add_varint(&writer->inner, ps_draw_blocks(sums.live_weight));
     add_varint(&writer->inner, sums.live_bytes);
     add_varint(&writer->inner, ps_pinned_of(&writer->pinned, stack));
     add_inner(writer, SAMPLE_VALUES);

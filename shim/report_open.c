@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define LINKS_LIMIT 40 /* as many as the kernel follows */
 #define HANDLE (O_PATH | O_CLOEXEC)
@@ -217,4 +218,40 @@ long ps_report_open(const struct ps_report_place *place, int flags, unsigned mod
         return error;
     }
     return fd;
+}
+
+/* For file systems without fallocate. */
+static long write_zeroes(long fd, size_t bytes) {
+    static const char zeroes[4096];
+    for (size_t at = 0; at < bytes;) {
+        size_t length = bytes - at < sizeof zeroes ? bytes - at : sizeof zeroes;
+        long got = ps_syscall6(SYS_pwrite64, fd, (long)zeroes, (long)length, (long)at, 0, 0);
+        if (got <= 0) {
+            return got != 0 ? got : -EIO;
+        }
+        at += (size_t)got;
+    }
+    return 0;
+}
+
+long ps_report_map(char *path, size_t capacity, size_t bytes) {
+    struct ps_report_place place;
+    int error = ps_report_place_find(&place, path, capacity);
+    if (error != 0) {
+        return -error;
+    }
+    long fd = ps_report_open(&place, O_RDWR | O_TRUNC, S_IRUSR | S_IWUSR);
+    ps_report_place_close(&place);
+    if (ps_syscall_failed(fd)) {
+        return fd;
+    }
+    long result = ps_syscall6(SYS_fallocate, fd, 0, 0, (long)bytes, 0, 0);
+    if (result == -EOPNOTSUPP) {
+        result = write_zeroes(fd, bytes);
+    }
+    if (result == 0) {
+        result = ps_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    (void)ps_file_close((int)fd);
+    return result;
 }

@@ -2,8 +2,8 @@
 /*
  * Opening of report files, in directories where other users may have put a trap: a symbolic link or
  * a second name of a file of this user, a named pipe. Owns the walk along a path. Called by
- * exit_output.c and trace.c. Raw system calls only: the first allocation may come before libc is
- * initialised. No locks, no state; any thread.
+ * exit_output.c, trace.c and flight_store.c. Raw system calls only: the first allocation may come
+ * before libc is initialised. No locks, no state; any thread.
  */
 #ifndef PS_SHIM_REPORT_OPEN_H
 #define PS_SHIM_REPORT_OPEN_H
@@ -36,5 +36,10 @@ void ps_report_place_close(struct ps_report_place *place);
  * kernel returns it.
  */
 long ps_report_open(const struct ps_report_place *place, int flags, unsigned mode);
+
+/* Maps a file of so many bytes, emptied first, on disk from now on: a full disk is noticed here.
+ * Changes the path, a buffer of `capacity` bytes. Returns the memory, or an error as the kernel
+ * returns it. */
+long ps_report_map(char *path, size_t capacity, size_t bytes);
 
 #endif

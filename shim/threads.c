@@ -12,6 +12,7 @@
 #include "pools/engine/page/node.h"
 #include "shim/config.h"
 #include "shim/entry.h"
+#include "shim/flight.h"
 #include "shim/profile.h"
 #include "shim/stats.h"
 
@@ -75,6 +76,7 @@ static uint32_t sooner(uint32_t a_ms, uint32_t b_ms) {
 /* The background thread's job. */
 static uint32_t maintain(uint64_t now_ms) {
     uint32_t maintain_ms = ps_maintenance_step(now_ms);
+    ps_flight_tick();
     uint32_t report_ms = sooner(ps_profile_tick(now_ms), ps_stats_tick(now_ms));
     return sooner(maintain_ms, (uint32_t)ps_min(report_ms, REPORT_MS_MAX));
 }

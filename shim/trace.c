@@ -15,33 +15,11 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/mman.h>
 
 /* Written under the initialisation lock, before the program has threads. */
 static struct ps_trace_header *header;
 static long open_error;
 static long start_process;
-
-/* Maps a new file of so many bytes, on disk from now on: a full disk is noticed here. Returns the
- * memory, or an error as the kernel returns it. */
-PS_AT_START static long map_file(char *path, size_t capacity, size_t bytes) {
-    struct ps_report_place place;
-    int error = ps_report_place_find(&place, path, capacity);
-    if (error != 0) {
-        return -error;
-    }
-    long fd = ps_report_open(&place, O_RDWR | O_TRUNC, S_IRUSR | S_IWUSR);
-    ps_report_place_close(&place);
-    if (ps_syscall_failed(fd)) {
-        return fd;
-    }
-    long result = ps_syscall6(SYS_fallocate, fd, 0, 0, (long)bytes, 0, 0);
-    if (result == 0) {
-        result = ps_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    }
-    (void)ps_syscall3(SYS_close, fd, 0, 0);
-    return result;
-}
 
 PS_AT_START void ps_trace_open(struct ps_config *config) {
     char path[PATH_MAX];
@@ -52,7 +30,7 @@ PS_AT_START void ps_trace_open(struct ps_config *config) {
     start_process = ps_syscall3(SYS_getpid, 0, 0, 0);
     long result = -ps_report_file_path(path, sizeof path, pattern, NULL);
     if (result == 0) {
-        result = map_file(path, sizeof path, config->trace_bytes);
+        result = ps_report_map(path, sizeof path, config->trace_bytes);
     }
     if (ps_syscall_failed(result)) {
         open_error = -result;

@@ -220,7 +220,9 @@ class Reader:
 
     def profile(self) -> Profile:
         """The whole. The comment that has the process id and nothing else is no remark."""
-        comments = [self.text(numbers_of(value)[0]) for value in self.top.get(13, [])]
+        # Those of a flight record have a constant length.
+        texts = (self.text(numbers_of(value)[0]).rstrip() for value in self.top.get(13, []))
+        comments = [text for text in texts if text]
         processes = [found for found in map(PROCESS.match, comments) if found]
         types = [message(value) for value in self.top.get(1, [])]
         mappings = self.mappings()

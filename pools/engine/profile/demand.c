@@ -88,9 +88,11 @@ static bool has_reader(uint64_t now_ms) {
 PS_AT_START void ps_demand_start(const struct ps_config *config) {
     max_bytes = config->profile_max_bytes;
     is_possible = ps_medium_is_size(ps_size_class_max_bytes, 1);
-    if (config->profile) {
+    uint32_t lasting = (config->profile ? (uint32_t)PS_DEMAND_FILE : 0) |
+                       (config->flight ? (uint32_t)PS_DEMAND_FLIGHT : 0);
+    if (lasting != 0) {
         ps_lock_acquire(&demand_lock);
-        change(PS_DEMAND_FILE);
+        change(lasting);
         ps_lock_release(&demand_lock);
     }
 }
@@ -109,7 +111,7 @@ PS_AT_START void ps_demand_tick(void) {
     if (PS_LIKELY(is_attached == is_known && !is_reader_due()) || !ps_lock_try(&demand_lock)) {
         return;
     }
-    uint32_t set = ps_demand_now() & PS_DEMAND_FILE;
+    uint32_t set = ps_demand_now() & PS_DEMAND_LASTING;
     set |= ps_probe_is_attached() ? PS_DEMAND_PROBES : 0;
     set |= has_reader(ps_os_now_ms()) ? PS_DEMAND_READER : 0;
     change(set);

@@ -31,10 +31,14 @@ enum ps_profile_demand {
     PS_DEMAND_FILE = 1,   /* POOLSHIM_PROFILE; needs stacks */
     PS_DEMAND_PROBES = 2, /* a tracer, which takes the stacks itself */
     PS_DEMAND_READER = 4, /* another process; needs stacks */
+    PS_DEMAND_FLIGHT = 8, /* POOLSHIM_FLIGHT; needs stacks */
 };
 
+/* Demands of the configuration, which do not end. */
+#define PS_DEMAND_LASTING ((uint32_t)PS_DEMAND_FILE | (uint32_t)PS_DEMAND_FLIGHT)
+
 /* Demands for which stacks are taken. */
-#define PS_DEMAND_STACKS ((uint32_t)PS_DEMAND_FILE | (uint32_t)PS_DEMAND_READER)
+#define PS_DEMAND_STACKS (PS_DEMAND_LASTING | (uint32_t)PS_DEMAND_READER)
 
 #define PS_DEMAND_BEAT_MS 5000
 #define PS_DEMAND_INTERVAL_MOST ((uint64_t)1 << 40)

@@ -47,7 +47,7 @@ __attribute__((weak)) void ps_profile_sampled(uint64_t live_bytes) { (void)live_
 
 /* Tells of a new sample, which may write the profile. */
 static void tell(bool *is_inside) {
-    if ((ps_demand_now() & PS_DEMAND_FILE) == 0) {
+    if ((ps_demand_now() & PS_DEMAND_LASTING) == 0) {
         return;
     }
     *is_inside = true;

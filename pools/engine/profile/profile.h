@@ -60,6 +60,7 @@ struct ps_profile_stack {
     struct ps_profile_sums x_sums;
     uint32_t hash;
     uint32_t count;
+    uint32_t x_place;  /* of its copy in the flight record; 0: it has none. Table lock */
     uintptr_t sites[]; /* innermost first */
 };
 
@@ -69,6 +70,13 @@ const struct ps_profile_stack *ps_profile_next(const struct ps_profile_stack *st
 
 /* The sums of a stack at this moment. */
 void ps_profile_read_sums(const struct ps_profile_stack *stack, struct ps_profile_sums *out);
+
+/* Sets x_place, and has the sums copied there. 0: they are not copied any longer. */
+void ps_profile_set_place(const struct ps_profile_stack *stack, uint32_t place);
+
+/* Called when the sums of a stack that has a place have changed, with the table's lock: must not
+ * allocate or lock. The engine has a weak one that does nothing. */
+PS_HOOK void ps_profile_changed(const struct ps_profile_stack *stack);
 
 struct ps_profile_counts {
     uint64_t sample_count;     /* since the start */
@@ -82,8 +90,8 @@ struct ps_profile_counts {
 extern PS_HIDDEN struct ps_profile_counts ps_profile_x_counts;
 void ps_profile_count(struct ps_profile_counts *out);
 
-/* Called after each sample, without locks, in a call of malloc: must not allocate, and preserves
- * errno. The engine has a weak one that does nothing. */
+/* Called after each sample for a profile or a flight record, without locks, in a call of malloc:
+ * must not allocate, and preserves errno. The engine has a weak one that does nothing. */
 PS_HOOK void ps_profile_sampled(uint64_t live_bytes);
 
 /* ---- entry points and hooks, see mode.h ---- */

@@ -171,6 +171,13 @@ static void count_live(const struct ps_sample *sample, uint64_t sign) {
     }
 }
 
+/* After all changes of its sums. */
+static void copy_sums(const struct ps_profile_stack *stack) {
+    if (stack->x_place != 0) {
+        ps_profile_changed(stack);
+    }
+}
+
 static void return_sample(struct ps_sample *sample) {
     PS_UNDO_NOTE(&table_undo, sample->chain);
     PS_UNDO_NOTE(&table_undo, free_samples);
@@ -219,6 +226,7 @@ bool ps_table_add(const struct ps_sample *new_one, const struct ps_sites *sites)
     } else {
         add_to(&ps_profile_x_counts.lost_block_count, 1);
     }
+    copy_sums(made.stack);
     end_change();
     return sample != NULL;
 }
@@ -248,6 +256,7 @@ size_t ps_table_remove(const void *block) {
     if (sample != NULL) {
         bytes = sample->bytes;
         count_live(sample, FREED);
+        copy_sums(sample->stack);
         return_sample(sample);
     }
     end_change();
@@ -270,6 +279,7 @@ void ps_table_put(struct ps_sample *sample, const void *block) {
 void ps_table_drop(struct ps_sample *sample) {
     begin_change();
     count_live(sample, FREED);
+    copy_sums(sample->stack);
     return_sample(sample);
     end_change();
 }
@@ -300,6 +310,16 @@ void ps_profile_read_sums(const struct ps_profile_stack *stack, struct ps_profil
     *out = stack->x_sums;
     ps_lock_release(&table_lock);
 }
+
+void ps_profile_set_place(const struct ps_profile_stack *stack, uint32_t place) {
+    struct ps_profile_stack *changed = (struct ps_profile_stack *)stack; /* all are in the table */
+    ps_lock_acquire(&table_lock);
+    changed->x_place = place;
+    copy_sums(changed);
+    ps_lock_release(&table_lock);
+}
+
+__attribute__((weak)) void ps_profile_changed(const struct ps_profile_stack *stack) { (void)stack; }
 
 /* relaxed: a figure that may be old when it is used. */
 uint64_t ps_table_live_bytes(void) { return ps_load_relaxed(&ps_profile_x_counts.live_bytes); }

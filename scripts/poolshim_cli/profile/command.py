@@ -35,6 +35,7 @@ from .sites import Row, functions_of, rows_of
 LIVE_SHARE_LEAST = 0.01  # of the allocated bytes: below it, the live ones say little
 NAME_COLUMNS = 60
 PROFILE_SUFFIX, STATS_SUFFIX = ".pb.gz", ".json"
+FLIGHT_RECORDS, FLIGHT_SUFFIX = "poolshim-*-*[0-9].pb", ".pb"  # of those that had no exit
 
 
 def shortened(name: str) -> str:
@@ -221,6 +222,20 @@ def leaks(request: Request) -> None:
     report_changes(request, rows, head, notes)
 
 
+def flight_folder(pattern: str) -> Path:
+    """Where processes write their flight records, beside the profiles."""
+    return Path(pattern).parent / "flight"
+
+
+def of_processes(folder: Path) -> list[Path]:
+    """A profile of each process: the one that it wrote at its exit, or its flight record."""
+    written = {pid_of(path): path for path in folder.glob(f"*{PROFILE_SUFFIX}")}
+    for path in flight_folder(str(folder / PROFILE_SUFFIX)).glob(FLIGHT_RECORDS):
+        pid = int(path.stem.rpartition("-")[2])
+        written.setdefault(pid, path.rename(folder / f"{pid}{FLIGHT_SUFFIX}"))
+    return sorted(written.values())
+
+
 def environment_of(request: Request, pattern: str) -> dict[str, str]:
     """Ours, with the profile on; other modes exclude it."""
     found = {
@@ -228,6 +243,7 @@ def environment_of(request: Request, pattern: str) -> dict[str, str]:
     }
     found["LD_PRELOAD"] = preload.with_first(places.find().library, found)
     found["POOLSHIM_PROFILE"] = pattern
+    found["POOLSHIM_FLIGHT"] = str(flight_folder(pattern))  # of those that end otherwise
     found.setdefault("POOLSHIM_STATS", pattern.replace(PROFILE_SUFFIX, STATS_SUFFIX))
     if request.is_named:
         found["PYTHONPERFSUPPORT"] = "1"
@@ -291,8 +307,8 @@ def missing(command: list[str], paths: list[Path]) -> str:
     """Why there is nothing to list; "" if there is something."""
     more = f"(poolshim doctor --run -- {command[0]} says more)"
     if not paths:
-        return ("no profile was written: the command ended by a signal or _exit, or cannot be "
-                f"preloaded {more}")  # fmt: skip
+        return ("no profile was written: the command ended by a signal or _exit before its first "
+                f"sample, or cannot be preloaded {more}")  # fmt: skip
     if not has_calls(*largest(paths)):
         return ("the command made no call of poolshim: it allocates nothing, or another allocator "
                 f"serves it {more}")  # fmt: skip
@@ -308,8 +324,9 @@ def profile_command(request: Request) -> int:
     preload.announce("profile", places.find().library, os.environ)
     with tempfile.TemporaryDirectory(prefix="poolshim-") as folder:
         pattern = str(Path(folder) / f"%p{PROFILE_SUFFIX}")
+        flight_folder(pattern).mkdir()
         pid, status = run(request.command, environment_of(request, pattern))
-        paths = sorted(Path(folder).glob(f"*{PROFILE_SUFFIX}"))
+        paths = of_processes(Path(folder))
         message = missing(request.command, paths)
         if message:
             if status == 0:

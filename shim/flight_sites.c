@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See flight_sites.h. No locks of its own; the sums of a stack are read under the lock of the
+ * engine's table, one stack at a time.
+ */
+#include "shim/flight_sites.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/os/os.h"
+
+#include <string.h>
+
+#define REREAD_MS 1000 /* code without a file leads to no mapping, whenever they are read */
+#define WORDS 4        /* of a stack: ps_profile_changed */
+#define WORD_BYTES 8
+#define NAME_BYTES 128
+
+/* Fields of the messages in profile.proto. */
+enum {
+    PROFILE_SAMPLE = 2,
+    PROFILE_MAPPING = 3,
+    PROFILE_LOCATION = 4,
+    PROFILE_FUNCTION = 5,
+    SAMPLE_LOCATIONS = 1,
+    SAMPLE_VALUES = 2,
+    MAPPING_ID = 1,
+    MAPPING_START = 2,
+    MAPPING_LIMIT = 3,
+    MAPPING_OFFSET = 4,
+    MAPPING_FILE = 5,
+    MAPPING_BUILD_ID = 6,
+    LOCATION_ID = 1,
+    LOCATION_MAPPING = 2,
+    LOCATION_ADDRESS = 3,
+    LOCATION_LINE = 4,
+    LINE_FUNCTION = 1,
+    FUNCTION_ID = 1,
+    FUNCTION_NAME = 2,
+};
+
+static bool put(struct ps_flight_file *file, unsigned field, struct ps_flight_message *message) {
+    size_t at = ps_flight_append(file, field, message->bytes, message->length);
+    message->length = 0;
+    return at != 0;
+}
+
+/* ---- mappings ---- */
+
+/* The mappings of this moment, in memory of their own; NULL: there is none. */
+static struct ps_mappings *read_mappings(void) {
+    struct ps_mappings *mappings = ps_os_reserve(sizeof *mappings, ps_os_page_bytes());
+    if (mappings != NULL) {
+        ps_mappings_read(mappings);
+    }
+    return mappings;
+}
+
+static void release_mappings(struct ps_mappings *mappings) {
+    (void)ps_os_release(mappings, sizeof *mappings);
+}
+
+/* Number of the mapping in the file, from 1; 0: it has none. The newest that covers the address:
+ * another file may have been mapped there before. */
+static size_t find_range(const struct ps_flight_tables *tables, uintptr_t address) {
+    for (size_t i = tables->range_count; i > 0; i--) {
+        const struct ps_flight_range *range = &tables->ranges[i - 1];
+        if (address - range->start < range->limit - range->start) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+static void hex_of(char *out, const struct ps_mapping *mapping) {
+    for (size_t i = 0; i < mapping->build_id_bytes; i++) {
+        *out++ = "0123456789abcdef"[mapping->build_id[i] >> 4];
+        *out++ = "0123456789abcdef"[mapping->build_id[i] & 15];
+    }
+    *out = '\0';
+}
+
+static void enter_mapping(struct ps_flight_file *file, struct ps_flight_tables *tables,
+                          const struct ps_mapping *mapping) {
+    char build_id[2 * PS_BUILD_ID_BYTES + 1];
+    struct ps_flight_message message = {.length = 0};
+    size_t known = find_range(tables, mapping->start);
+    if (tables->range_count == PS_MAPPINGS_LIMIT ||
+        (known != 0 && tables->ranges[known - 1].start == mapping->start &&
+         tables->ranges[known - 1].limit == mapping->limit)) {
+        return;
+    }
+    hex_of(build_id, mapping);
+    uint32_t name = ps_flight_string(file, mapping->name);
+    uint32_t id = ps_flight_string(file, build_id);
+    ps_flight_add_number(&message, MAPPING_ID, tables->range_count + 1);
+    ps_flight_add_number(&message, MAPPING_START, mapping->start);
+    ps_flight_add_number(&message, MAPPING_LIMIT, mapping->limit);
+    ps_flight_add_number(&message, MAPPING_OFFSET, mapping->file_offset);
+    ps_flight_add_number(&message, MAPPING_FILE, name);
+    ps_flight_add_number(&message, MAPPING_BUILD_ID, id);
+    if (name != 0 && put(file, PROFILE_MAPPING, &message)) {
+        tables->ranges[tables->range_count++] =
+            (struct ps_flight_range){mapping->start, mapping->limit};
+    }
+}
+
+static void enter_mappings(struct ps_flight_file *file, struct ps_flight_tables *tables) {
+    uint64_t now_ms = ps_os_now_ms();
+    struct ps_mappings *mappings = now_ms >= tables->next_reading_ms ? read_mappings() : NULL;
+    if (mappings == NULL) {
+        return;
+    }
+    tables->next_reading_ms = now_ms + REREAD_MS;
+    for (size_t i = 0; i < mappings->count; i++) {
+        enter_mapping(file, tables, &mappings->mappings[i]);
+    }
+    release_mappings(mappings);
+}
+
+/* ---- stacks ---- */
+
+void ps_flight_enter_named(struct ps_flight_file *file, uint32_t lost, uint32_t no_stack) {
+    const uint32_t names[] = {[PS_FLIGHT_LOST] = lost, [PS_FLIGHT_NO_STACK] = no_stack};
+    for (uint32_t id = PS_FLIGHT_LOST; id <= PS_FLIGHT_NO_STACK; id++) {
+        struct ps_flight_message message = {.length = 0};
+        struct ps_flight_message line = {.length = 0};
+        ps_flight_add_number(&message, FUNCTION_ID, id);
+        ps_flight_add_number(&message, FUNCTION_NAME, names[id]);
+        (void)put(file, PROFILE_FUNCTION, &message);
+        ps_flight_add_number(&message, LOCATION_ID, id);
+        ps_flight_add_number(&line, LINE_FUNCTION, id);
+        ps_flight_add_inner(&message, LOCATION_LINE, &line);
+        (void)put(file, PROFILE_LOCATION, &message);
+    }
+}
+
+/* The number of a location, entered if it is new; 0: there is no room. */
+static uint64_t location_of(struct ps_flight_file *file, struct ps_flight_tables *tables,
+                            uintptr_t address) {
+    uint32_t *bucket = &tables->buckets[(address * PS_GOLDEN_64 >> 32) % PS_FLIGHT_BUCKETS];
+    struct ps_flight_message message = {.length = 0};
+    for (uint32_t i = *bucket; i != 0; i = tables->sites[i].next) { /* ends with the chain */
+        if (tables->sites[i].address == address) {
+            return i;
+        }
+    }
+    size_t mapping = find_range(tables, address);
+    if (mapping == 0) {
+        enter_mappings(file, tables);
+        mapping = find_range(tables, address);
+    }
+    uint32_t id = (uint32_t)(PS_FLIGHT_FIRST_SITE + tables->site_count);
+    ps_flight_add_number(&message, LOCATION_ID, id);
+    if (mapping != 0) {
+        ps_flight_add_number(&message, LOCATION_MAPPING, mapping);
+    }
+    ps_flight_add_number(&message, LOCATION_ADDRESS, address);
+    if (id >= PS_FLIGHT_SITES || !put(file, PROFILE_LOCATION, &message)) {
+        return 0;
+    }
+    tables->sites[id] = (struct ps_flight_site){address, *bucket};
+    *bucket = id;
+    tables->site_count++;
+    return id;
+}
+
+static void enter_stack(struct ps_flight_file *file, struct ps_flight_tables *tables,
+                        const struct ps_profile_stack *stack) {
+    struct ps_flight_message message = {.length = 0};
+    struct ps_flight_message sites = {.length = 0};
+    for (size_t i = 0; i < stack->count; i++) {
+        uint64_t id = stack->sites[i] != 0 ? location_of(file, tables, stack->sites[i]) : 0;
+        if (id != 0) {
+            ps_flight_add_varint(&sites, id);
+        }
+    }
+    if (sites.length == 0) {
+        ps_flight_add_varint(&sites, stack->next == NULL ? PS_FLIGHT_LOST : PS_FLIGHT_NO_STACK);
+    }
+    size_t words = ps_flight_add_words(&message, SAMPLE_VALUES, WORDS);
+    ps_flight_add_inner(&message, SAMPLE_LOCATIONS, &sites);
+    size_t at = ps_flight_append(file, PROFILE_SAMPLE, message.bytes, message.length);
+    if (at == 0) {
+        tables->is_full = true;
+        return;
+    }
+    ps_profile_set_place(stack, (uint32_t)(at + words));
+}
+
+bool ps_flight_has_new(const struct ps_flight_tables *tables) {
+    return ps_profile_next(NULL) != tables->entered;
+}
+
+void ps_flight_enter_stacks(struct ps_flight_file *file, struct ps_flight_tables *tables) {
+    const struct ps_profile_stack *newest = ps_profile_next(NULL);
+    for (const struct ps_profile_stack *stack = newest; stack != NULL && stack != tables->entered;
+         stack = ps_profile_next(stack)) {
+        enter_stack(file, tables, stack);
+    }
+    tables->entered = newest;
+}
+
+void ps_flight_forget_stacks(void) {
+    for (const struct ps_profile_stack *stack = ps_profile_next(NULL); stack != NULL;
+         stack = ps_profile_next(stack)) {
+        ps_profile_set_place(stack, 0);
+    }
+}
+
+/* ---- the heaviest ---- */
+
+static struct ps_flight_group *group_of(struct ps_flight_tables *tables,
+                                        const struct ps_profile_stack *stack) {
+    uintptr_t inner = stack->count > 0 ? stack->sites[0] : 0;
+    uintptr_t outer = stack->count > 1 ? stack->sites[1] : 0;
+    uint64_t hash = (inner ^ outer * PS_GOLDEN_64) * PS_GOLDEN_64;
+    for (size_t i = 0; i < PS_FLIGHT_GROUPS; i++) {
+        struct ps_flight_group *group = &tables->groups[((hash >> 32) + i) % PS_FLIGHT_GROUPS];
+        bool is_free = group->sites[0] == 0 && group->sites[1] == 0;
+        if (is_free || (group->sites[0] == inner && group->sites[1] == outer)) {
+            group->sites[0] = inner;
+            group->sites[1] = outer;
+            return group;
+        }
+    }
+    return &tables->groups[0];
+}
+
+static void add_groups(struct ps_flight_tables *tables) {
+    memset(tables->groups, 0, sizeof tables->groups);
+    for (const struct ps_profile_stack *stack = ps_profile_next(NULL); stack != NULL;
+         stack = ps_profile_next(stack)) {
+        struct ps_profile_sums sums;
+        ps_profile_read_sums(stack, &sums);
+        if (sums.live_bytes != 0) {
+            group_of(tables, stack)->live_bytes += sums.live_bytes;
+        }
+    }
+}
+
+/* The last part of a path. */
+static const char *base_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static void add_hex(struct ps_text *text, uint64_t value) {
+    char digits[16];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = "0123456789abcdef"[value & 15];
+        value >>= 4;
+    } while (value != 0);
+    ps_text_add(text, "0x");
+    ps_text_add_str(text, (struct ps_str){.data = digits + at, .length = sizeof digits - at});
+}
+
+static void add_site(struct ps_text *text, const struct ps_mappings *mappings, uintptr_t address) {
+    char name[NAME_BYTES];
+    size_t number = mappings != NULL ? ps_mappings_find(mappings, address) : 0;
+    if (number == 0) {
+        add_hex(text, address);
+        return;
+    }
+    const struct ps_mapping *mapping = &mappings->mappings[number - 1];
+    uint64_t offset = address - mapping->start + mapping->file_offset;
+    ps_flight_name(name, sizeof name, mapping->name, offset);
+    ps_text_add_path(text, name[0] != '\0' ? name : base_of(mapping->name));
+    if (name[0] == '\0') {
+        ps_text_add(text, "+");
+        add_hex(text, offset);
+    }
+}
+
+static void add_group(struct ps_text *text, const struct ps_mappings *mappings,
+                      const struct ps_flight_group *group) {
+    if (group->sites[0] == 0) {
+        ps_text_add(text, "[no stack]");
+    } else {
+        add_site(text, mappings, group->sites[0]);
+    }
+    if (group->sites[1] != 0) {
+        ps_text_add(text, " < ");
+        add_site(text, mappings, group->sites[1]);
+    }
+    ps_text_add(text, " ");
+    ps_text_add_rounded_size(text, group->live_bytes, 0);
+}
+
+void ps_flight_add_heaviest(struct ps_text *text, struct ps_flight_tables *tables) {
+    struct ps_mappings *mappings = read_mappings();
+    add_groups(tables);
+    for (size_t shown = 0; shown < PS_FLIGHT_SHOWN; shown++) {
+        struct ps_flight_group *heaviest = &tables->groups[0];
+        for (size_t i = 1; i < PS_FLIGHT_GROUPS; i++) {
+            if (tables->groups[i].live_bytes > heaviest->live_bytes) {
+                heaviest = &tables->groups[i];
+            }
+        }
+        if (heaviest->live_bytes == 0) {
+            break;
+        }
+        ps_text_add(text, shown != 0 ? ", " : "");
+        add_group(text, mappings, heaviest);
+        heaviest->live_bytes = 0;
+    }
+    if (mappings != NULL) {
+        release_mappings(mappings);
+    }
+}
