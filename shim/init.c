@@ -12,6 +12,8 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/profile/demand.h"
+#include "pools/engine/profile/profile.h"
 #include "pools/pages/pages.h"
 #include "shim/config.h"
 #include "shim/flight.h"
@@ -58,6 +60,12 @@ void ps_pages_start(void) {
     if (!ps_engine_has_started()) {
         ps_engine_start();
     }
+}
+
+/* The engine's hook, see pools/engine/profile/demand.h. */
+PS_AT_START void ps_demand_begun(void) {
+    static const struct ps_pages_watch watch = {ps_profile_pages_taken, ps_profile_pages_freed};
+    ps_pages_set_watch(&watch);
 }
 
 static void pages_child(void) {

@@ -15,7 +15,24 @@
 
 #include <string.h>
 
-PS_INLINE uintptr_t take(size_t bytes, size_t align) {
+static size_t whole_pages(size_t bytes) { return ps_round_up(ps_max(bytes, 1), PS_PAGE_BYTES); }
+
+static const struct ps_pages_watch *x_watch; /* NULL: none */
+
+void ps_pages_set_watch(const struct ps_pages_watch *watch) {
+    ps_store_release(&x_watch, watch); /* release: pairs with watch_now */
+}
+
+/* acquire: pairs with ps_pages_set_watch. */
+static inline const struct ps_pages_watch *watch_now(void) { return ps_load_acquire(&x_watch); }
+
+static PS_COLD void tell_taken(uintptr_t place, size_t bytes) {
+    if (ps_place_pages(place) != NULL) {
+        watch_now()->taken(ps_place_pages(place), whole_pages(bytes));
+    }
+}
+
+PS_INLINE uintptr_t take_any(size_t bytes, size_t align) {
     uintptr_t place;
     if (PS_LIKELY(ps_magazine_has_length(bytes) && align <= PS_PAGE_BYTES &&
                   (align & (align - 1)) == 0 && ps_magazine_pop(ps_magazine, bytes, &place))) {
@@ -24,7 +41,13 @@ PS_INLINE uintptr_t take(size_t bytes, size_t align) {
     return ps_magazine_take_slow(bytes, align);
 }
 
-static size_t whole_pages(size_t bytes) { return ps_round_up(ps_max(bytes, 1), PS_PAGE_BYTES); }
+PS_INLINE uintptr_t take(size_t bytes, size_t align) {
+    uintptr_t place = take_any(bytes, align);
+    if (PS_UNLIKELY(watch_now() != NULL)) {
+        tell_taken(place, bytes);
+    }
+    return place;
+}
 
 void *ps_pages_alloc(size_t bytes, size_t align) { return ps_place_pages(take(bytes, align)); }
 
@@ -42,6 +65,9 @@ void *ps_pages_zalloc(size_t bytes, size_t align) {
 }
 
 void ps_pages_free(void *pages, size_t bytes) {
+    if (PS_UNLIKELY(watch_now() != NULL)) {
+        watch_now()->freed(pages);
+    }
     if (PS_CHECKED && pages != NULL) {
         ps_depot_check(pages, whole_pages(bytes) / PS_PAGE_BYTES);
     }

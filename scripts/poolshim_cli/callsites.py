@@ -22,6 +22,7 @@ NAMED_WITHIN = 6  # frames of one file: the first with a name says more
 NO_STACK = "[no stack]"
 # Outermost functions that every stack has.
 START = re.compile(r"_start|__libc_start\w*|start_thread|__?clone3?|__GI_\w*clone\w*")
+POOLS = re.compile(r"(?:.*/)?libpoolshim-pools\.so[^/]*")
 # Functions that an interpreter lists in a perf map, and its files: where the program's functions
 # have names, those of the interpreter are layers.
 RUNTIMES = (
@@ -93,7 +94,8 @@ def is_layer_of(frames: Sequence[Frame], folds: Folds) -> list[bool]:
     """Whether each frame allocates on behalf of its caller."""
     interpreter = interpreter_of(frames)
     return [
-        interpreter is not None and interpreter.fullmatch(one.file) is not None
+        POOLS.fullmatch(one.file) is not None
+        or interpreter is not None and interpreter.fullmatch(one.file) is not None
         or not one.is_place and folds.has(one.name)
         for one in frames
     ]

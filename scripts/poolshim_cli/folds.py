@@ -32,6 +32,12 @@ PATTERNS = (
     "sqlite3*Realloc*", "sqlite3MemMalloc", "pcache1Alloc", "xml*Malloc*", "Perl_safesys*",
     "luaM_malloc_", "luaM_realloc_", "luaM_saferealloc_", "luaM_growaux_", "_emalloc*",
     "_erealloc*", "_ecalloc", "_safe_*alloc*", "__zend_*alloc", "zend_mm_*", "CRYPTO_*alloc",
+    # poolshim's pools
+    "ps::*", *(f"ps_{family}_*" for family in (
+        "arena", "bounded", "chunk", "chunks", "depot", "fifo", "fixed", "frames", "granules",
+        "intrusive", "magazine", "offset", "pages", "pool", "pools", "region", "retire", "ring",
+        "shared", "slice", "slots", "source", "stack", "store", "tlsf",
+    )),
     # C++
     "operator new*", "*::operator new*", "std::*", "__gnu_cxx::*", "__cxxabiv1::*", "__cxa_*",
     "boost::container::*", "boost::unordered::*", "boost::allocator*",

@@ -189,3 +189,17 @@ def test_half_a_profile_is_one_line(build_dir: Path, tmp_path: Path, saved: Path
             continue  # whole fields are a shorter profile
     done = poolshim(build_dir, "--read", path)
     assert done.returncode in (0, 2) and "Traceback" not in done.stderr
+
+
+def test_memory_of_pools_is_charged_to_the_calls_that_took_it(build_dir: Path) -> None:
+    program = build_dir / "tests" / "faults" / "load_pool_sites"
+    done = poolshim(build_dir, "--json", "--interval=64KiB", "--", program)
+    assert done.returncode == 0, done.stderr
+    held = {}
+    for site in json.loads(done.stdout)["sites"]:
+        names = [site["name"], *site["callers"]]
+        function = next((name.partition("(")[0] for name in names if name.startswith("hold_")), "")
+        held[function] = held.get(function, 0) + site["nbytes"]
+    assert held.pop("", 0) < 1 << 20  # the start of C++
+    expected = {"hold_nodes": 40e6, "hold_region": 20e6, "hold_slices": 20e6}
+    assert held == pytest.approx(expected, rel=0.25)

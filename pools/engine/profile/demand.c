@@ -52,6 +52,8 @@ static void begin_epoch(size_t interval_bytes) {
     ps_store_release(&ps_demand_x_epoch, ps_load_relaxed(&ps_demand_x_epoch) + 1);
 }
 
+__attribute__((weak)) void ps_demand_begun(void) {}
+
 static void change(uint32_t set) {
     uint32_t before = ps_load_relaxed(&ps_demand_x_set); /* relaxed: written under the lock */
     size_t interval_bytes = interval_for(set);
@@ -61,6 +63,7 @@ static void change(uint32_t set) {
     if (set != 0) {
         /* release: pairs with ps_demand_has_begun; makes the table visible. */
         ps_store_release(&ps_demand_x_has_begun, 1u);
+        ps_demand_begun();
         /* relaxed: written under the lock. */
         if (before == 0 || interval_bytes != ps_load_relaxed(&ps_demand_x_interval_bytes)) {
             begin_epoch(interval_bytes);

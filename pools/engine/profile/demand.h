@@ -75,6 +75,9 @@ void ps_demand_start(const struct ps_config *config);
  * ends sampling. Called when a slow call, or the background thread, has read the clock. */
 void ps_demand_tick(void);
 
+/* Called when sampling begins for the first time. The engine has a weak one that does nothing. */
+PS_HOOK void ps_demand_begun(void);
+
 void ps_demand_fork_child(void);
 
 #endif

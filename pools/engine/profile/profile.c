@@ -266,6 +266,46 @@ PS_AT_START void *ps_profile_resize(void *block, size_t bytes) {
                                              : resize(block, bytes);
 }
 
+/* ---- pages ---- */
+
+static int64_t x_pages_left; /* bytes until the next sample; 0: not drawn yet */
+static uint64_t x_pages_random;
+
+/* True for the run with the next sample. Threads that draw at once may skip one. */
+static bool is_pages_due(size_t bytes, size_t interval_bytes) {
+    uint64_t random = ps_load_relaxed(&x_pages_random); /* relaxed: any bits will do */
+    /* relaxed: a count. */
+    int64_t left = ps_add_relaxed(&x_pages_left, -(int64_t)bytes) - (int64_t)bytes;
+    bool has_begun = random != 0;
+    if (left > 0 || (has_begun && left <= -(int64_t)bytes)) { /* the latter: another draws */
+        return false;
+    }
+    random = has_begun ? random : first_state();
+    /* relaxed, both: as above. */
+    ps_store_relaxed(&x_pages_left, ps_draw_bytes(&random, interval_bytes));
+    ps_store_relaxed(&x_pages_random, random);
+    return has_begun;
+}
+
+void ps_profile_pages_taken(void *pages, size_t bytes) {
+    struct ps_sites sites;
+    /* relaxed: an interval of another epoch changes one weight. */
+    size_t interval_bytes = ps_load_relaxed(&ps_demand_x_interval_bytes);
+    if (ps_demand_now() == 0 || !is_pages_due(bytes, interval_bytes) ||
+        !take_stack(&is_inside, &sites)) {
+        return;
+    }
+    const struct ps_sample sample = {.block = (uintptr_t)pages,
+                                     .bytes = bytes,
+                                     .requested_bytes = bytes,
+                                     .weight = ps_draw_weight(bytes, interval_bytes)};
+    if (enter(&sample, &sites)) {
+        tell(&is_inside);
+    }
+}
+
+void ps_profile_pages_freed(const void *pages) { (void)remove_sample(pages); }
+
 void ps_profile_fork_child(void) {
     ps_table_fork_child();
     ps_demand_fork_child();

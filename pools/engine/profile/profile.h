@@ -108,4 +108,12 @@ size_t ps_profile_stray_usable(const struct ps_slot *slot, const void *block,
                                enum ps_misuse_call call);
 void ps_profile_fork_child(void);
 
+/* ---- pages, which pools take: they count when a pool grows, not each of its blocks ---- */
+
+/* Counts a run, and enters a sample if one is due. */
+void ps_profile_pages_taken(void *pages, size_t bytes);
+
+/* Before a run is freed, or the first part of one. */
+void ps_profile_pages_freed(const void *pages);
+
 #endif
