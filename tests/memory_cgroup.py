@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,11 +24,16 @@ def own_group() -> tuple[Path, str]:
     pytest.skip("no memory cgroup here")
 
 
-@contextmanager
-def limited_group(limit_bytes: int, name: str = "") -> Iterator[Path]:
+def limited_group(limit_bytes: int, name: str = "") -> AbstractContextManager[Path]:
     """A new group with a limit; skips the test where none can be made."""
+    return named_group(limit_bytes, f"{FOLDER}{name}-{os.getpid()}")
+
+
+@contextmanager
+def named_group(limit_bytes: int, name: str) -> Iterator[Path]:
+    """The same with a name of its own, such as container runtimes give."""
     parent, limit = own_group()
-    folder = parent / f"{FOLDER}{name}-{os.getpid()}"
+    folder = parent / name
     try:
         folder.mkdir()
     except OSError as error:

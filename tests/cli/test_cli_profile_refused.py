@@ -95,7 +95,8 @@ def test_a_half_written_file(
 @each_row(
     ("words", "status", "line"),
     [
-        (["--pid", "x"], 2, "--pid: x is no number"),
+        (["--pid", "no-such-program"], 127, "no process has the name no-such-program"),
+        (["--pid", "1", "--container", "a"], 2, "one process at a time"),
         (["--pid", "0"], 2, "--pid: 0 is out of range"),
         (["--pid"], 2, "--pid needs a value"),
         (["--pid", "2147483646"], 127, "no process 2147483646"),

@@ -252,7 +252,8 @@ def test_standard_output_that_is_full(start: Start) -> None:
     ("words", "line"),
     [
         ([], "which process? poolshim stats PID"),
-        (["x"], "PID: x is no number"),
+        (["container:"], "PID: the id of a container is missing"),
+        (["--container", "a", "1"], "one process at a time"),
         (["-1"], "no option -1"),
         (["0"], "PID: 0 is out of range"),
         (["99999999999"], "PID: 99999999999 is out of range"),

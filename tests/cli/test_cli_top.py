@@ -210,7 +210,7 @@ def test_standard_output_that_is_full(start: Start) -> None:
 @each_row(
     ("words", "status", "line"),
     [
-        (["x"], 2, "PID: x is no number"),
+        (["no-such-program"], 127, "no process has the name no-such-program"),
         (["--interval", "0"], 2, "--interval: 0 is out of range"),
         (["--interval", "fast"], 2, "--interval: fast is no number"),
         (["--all"], 2, "no option --all"),

@@ -182,7 +182,8 @@ def test_not_permitted(start: Start) -> None:
     ("words", "line"),
     [
         ([], "which process? poolshim trim PID"),
-        (["x"], "PID: x is no number"),
+        (["container:"], "PID: the id of a container is missing"),
+        (["--container", "a", "1"], "one process at a time"),
         (["0"], "PID: 0 is out of range"),
         (["1", "2"], "one process at a time"),
         (["--timeout"], "--timeout needs a value"),

@@ -207,7 +207,7 @@ def test_a_running_process(build_dir: Path, has_profile: bool) -> None:
         (("--html", "/no/such/folder/x.html", "--", "true"), 2, "No such file or directory"),
         (("--html", "/", "--", "true"), 2, "is a directory"),
         (("--pid", "1", "--", "true"), 2, "a command, --server or --pid: one of them"),
-        (("--pid", "4194304000"), 2, "no number"),
+        (("--pid", "4194304000"), 2, "out of range"),
         (("--pid", "999999999"), 127, "no process 999999999"),
         (("--server", "true {port}"), 2, "--server and --load go together"),
         (("--server", "true", "--load", "true"), 2, "--server without {port} needs --ready"),

@@ -23,6 +23,8 @@ from typing import Any
 from .. import files, option_words, places, preload
 from ..errors import BadRequest, Failed
 from ..folds import Folds
+from ..live import targets
+from ..live.options import seconds_of
 from ..sizes import size_of
 from . import html, report, runs
 from .growth import can_be_judged
@@ -34,6 +36,7 @@ from .watch import PAUSE_S, Watch
 HELP = """usage: poolshim explain [OPTIONS] [--] COMMAND [ARGUMENT...]
        poolshim explain [OPTIONS] --server CMD --load CMD
        poolshim explain [OPTIONS] --pid PID
+       poolshim explain [OPTIONS] --container ID
 
 Runs a command on poolshim with a heap profile, accounts for its resident memory over time, and says
 in one verdict why it is resident and what to do about it, on standard error.
@@ -54,7 +57,8 @@ in one verdict why it is resident and what to do about it, on standard error.
   --ready CMD          wait until CMD succeeds [until the port accepts]
   --rest TIME          wait after the load, before the server is stopped [3s]
   --pid PID            watch a process that runs, for growth, and sample its allocations:
-                       nothing need be set beforehand
+                       nothing need be set beforehand. Instead of PID also the name of its program
+  --container ID       watch the process of a container, by the beginning of its id
   --seconds TIME       for so long; Ctrl-C ends it early [10s]
   -h, --help           print this text
 
@@ -65,9 +69,6 @@ env. Of --pid: 0; 1 if it does not run on poolshim, or ended before it was read;
 TOP = 10
 INTERVAL = "128KiB"
 ROUNDS = 8
-TIME = re.compile(r"([0-9]*\.?[0-9]+)(ms|s|m|min|h|)")
-UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-TIME_MAX_S = 1e7
 SIZE = re.compile(r"[1-9][0-9]*([KMG](iB)?)?")
 
 
@@ -93,15 +94,6 @@ class Request:
     is_verify: bool = False
     is_json: bool = False
     is_help: bool = False
-
-
-def seconds_of(name: str, text: str) -> float:
-    """A time on the command line."""
-    found = TIME.fullmatch(text)
-    seconds = float(found.group(1)) * UNITS[found.group(2)] if found else 0.0
-    if not 0 < seconds <= TIME_MAX_S:
-        raise BadRequest(f"{name}: {text!r} is no time, such as 10s, 500ms or 2m")
-    return seconds
 
 
 def count_of(name: str, text: str, least: int = 1) -> int:
@@ -134,11 +126,13 @@ def set_value(request: Request, name: str, value: str) -> None:
     elif name == "--rounds":
         request.rounds = count_of(name, value, 5)
     else:
-        request.pid = count_of(name, value)
+        if request.pid:
+            raise BadRequest("one process at a time")
+        request.pid = targets.pid_of(value, name) if name == "--pid" else targets.pid_in(value)
 
 
 VALUED = ("--html", "--interval", "--every", "--top", "--rounds", "--server", "--load", "--ready",
-          "--rest", "--pid", "--seconds", "--fold")  # fmt: skip
+          "--rest", "--pid", "--container", "--seconds", "--fold")  # fmt: skip
 FLAGS = {"-h": "is_help", "--help": "is_help", "--json": "is_json", "--verify": "is_verify",
          "--no-fold": "is_unfolded"}
 

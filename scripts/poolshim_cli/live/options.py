@@ -6,12 +6,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from ..errors import BadRequest
+from . import targets
 
 HELP = ("-h", "--help")
-PID_MAX = 2**31
+TIME = re.compile(r"([0-9]*\.?[0-9]+)(ms|s|m|min|h|)")
+UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+TIME_MAX_S = 1e7
+CONTAINER = "--container"
 
 
 @dataclass
@@ -34,9 +39,18 @@ def number(text: str, what: str, kind: type[int] | type[float] = int) -> float:
         value = kind(text)
     except ValueError:
         raise BadRequest(f"{what}: {text} is no number") from None
-    if not 0 < value < PID_MAX:
+    if not 0 < value < targets.PID_MAX:
         raise BadRequest(f"{what}: {text} is out of range")
     return value
+
+
+def seconds_of(name: str, text: str) -> float:
+    """A time on the command line."""
+    found = TIME.fullmatch(text)
+    seconds = float(found.group(1)) * UNITS[found.group(2)] if found else 0.0
+    if not 0 < seconds <= TIME_MAX_S:
+        raise BadRequest(f"{name}: {text!r} is no time, such as 10s, 500ms or 2m")
+    return seconds
 
 
 def parse(words: list[str], switches: set[str], valued: set[str]) -> Words:
@@ -61,14 +75,18 @@ def parse(words: list[str], switches: set[str], valued: set[str]) -> Words:
 
 
 def pids_of(words: Words) -> list[int]:
-    """The rest as process ids, each once."""
-    return list(dict.fromkeys(int(number(word, "PID")) for word in words.rest))
+    """The processes that the rest names, and those of a container, each once."""
+    found = [pid for word in words.rest for pid in targets.pids_of(word)]
+    if CONTAINER in words.values:
+        found += targets.pids_of(targets.PREFIX + words.values[CONTAINER], CONTAINER)
+    return list(dict.fromkeys(found))
 
 
 def pid_of(words: Words, usage: str) -> int:
     """The one process that is left."""
-    if not words.rest:
+    container = words.values.get(CONTAINER)
+    if not words.rest and container is None:
         raise BadRequest(f"which process? {usage}")
-    if len(words.rest) > 1:
+    if len(words.rest) + (container is not None) > 1:
         raise BadRequest("one process at a time")
-    return pids_of(words)[0]
+    return targets.pid_of(words.rest[0]) if container is None else targets.pid_in(container)

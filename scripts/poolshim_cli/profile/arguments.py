@@ -12,11 +12,13 @@ from pathlib import Path
 from .. import option_words
 from ..errors import BadRequest
 from ..folds import Folds
+from ..live import targets
 from ..live.options import number
 from ..sizes import size_of
 
 HELP = """usage: poolshim profile [OPTIONS] [--] COMMAND [ARGUMENT...]
        poolshim profile [OPTIONS] --pid PID
+       poolshim profile [OPTIONS] --container ID
        poolshim profile [OPTIONS] --read FILE
        poolshim profile [OPTIONS] --diff BEFORE AFTER
        poolshim profile [OPTIONS] --leaks FILE FILE...
@@ -27,7 +29,9 @@ allocations are sampled from now on and for so many seconds: nothing need be set
 is not stopped. Ctrl-C ends that early. What it allocated before is not known.
 
   -o, --output FILE    store the profile here, for go tool pprof; %p: the process id
-  --pid PID            sample a process that runs; its list goes to standard output
+  --pid PID            sample a process that runs; its list goes to standard output. Instead of
+                       PID also the name of its program
+  --container ID       sample the process of a container, by the beginning of its id
   --seconds N          for so long [30]
   --read FILE          list what an earlier profile says
   --diff               list by how much each call site has grown or shrunk between two profiles
@@ -55,8 +59,8 @@ INTERVAL_MOST = 1 << 40  # bytes
 FLAGS = {"-h": "is_help", "--help": "is_help", "--json": "is_json", "--alloc": "is_alloc",
          "--diff": "is_diff", "--leaks": "is_leaks", "--names": "is_named",
          "--no-fold": "is_unfolded"}  # fmt: skip
-VALUED = ("-o", "--output", "--pid", "--seconds", "--read", "--interval", "--top", "--flame",
-          "--fold")  # fmt: skip
+VALUED = ("-o", "--output", "--pid", "--container", "--seconds", "--read", "--interval", "--top",
+          "--flame", "--fold")  # fmt: skip
 
 
 @dataclass
@@ -84,8 +88,10 @@ class Request:
 
 def set_value(request: Request, name: str, value: str) -> None:
     """An option with a value."""
-    if name == "--pid":
-        request.pid = int(number(value, name))
+    if name in ("--pid", "--container"):
+        if request.pid:
+            raise BadRequest("one process at a time")
+        request.pid = targets.pid_of(value, name) if name == "--pid" else targets.pid_in(value)
     elif name == "--seconds":
         request.seconds = number(value, name, float)
     elif name == "--interval":

@@ -12,11 +12,13 @@ from __future__ import annotations
 from ..live import options, report
 
 HELP = """usage: poolshim stats [OPTIONS] PID
+       poolshim stats [OPTIONS] --container ID
 
 Prints the statistics of a running process on poolshim, as POOLSHIM_STATS does when one exits. They
 are read from its memory: the process is not stopped, gets no signal, and need not be started with
-any setting.
+any setting. Instead of PID also the name of its program.
 
+  --container ID     the process of a container, by the beginning of its id
   --json             print one JSON object
   -h, --help         print this text
 
@@ -28,7 +30,7 @@ USAGE = "poolshim stats PID"
 
 def main(words: list[str]) -> int:
     """One process."""
-    request = options.parse(words, {"--json"}, set())
+    request = options.parse(words, {"--json"}, {options.CONTAINER})
     if request.is_help:
         print(HELP, end="")
         return 0

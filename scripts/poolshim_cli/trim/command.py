@@ -18,11 +18,14 @@ from ..live.idle import Idle
 from ..sizes import mib
 
 HELP = """usage: poolshim trim [OPTIONS] PID
+       poolshim trim [OPTIONS] --container ID
 
 Has a running process on poolshim release its free memory to the system, as malloc_trim does from
 inside. The process serves the request itself: at one of its calls of malloc or free, or in its
-background thread. Nothing is stopped, and no signal sent.
+background thread. Nothing is stopped, and no signal sent. Instead of PID also the name of its
+program.
 
+  --container ID     the process of a container, by the beginning of its id
   --timeout SECONDS  wait so long for the answer; the request is withdrawn then [5, or until the
                      process is seen to be idle without a background thread]
   --json             print one JSON object
@@ -62,7 +65,7 @@ def ask(process: control.Process, seconds: float, is_patient: bool) -> control.A
 
 def main(words: list[str]) -> int:
     """One process."""
-    request = options.parse(words, {"--json"}, {"--timeout"})
+    request = options.parse(words, {"--json"}, {"--timeout", options.CONTAINER})
     if request.is_help:
         print(HELP, end="")
         return 0
