@@ -22,6 +22,8 @@ from ..compare.processes import descendants, read_family
 from ..errors import Failed, OwnFailure
 from ..folds import Folds
 from ..foreign.perf_map import owned_by
+from ..live.roots import Root, root_of
+from ..profile.live import perf_map_of
 from .account import Account, Book, copied_bytes
 from .mappings import command_of
 
@@ -66,6 +68,7 @@ class Watch:
         self.commands: dict[int, str] = {}
         self.parents: dict[int, int] = {}
         self.code: dict[tuple[int, int], pprof.Mapping] = {}  # by process and address
+        self.roots: dict[int, Root] = {}
         self.refusal = ""  # why a process could not be read
         self.folds = Folds()
         self.has_ended = False  # a process of --pid, while it was watched
@@ -141,7 +144,7 @@ class Watch:
             if "x" in one.permissions and one.is_file:
                 self.code.setdefault(
                     (pid, one.start),
-                    pprof.Mapping(one.start, one.end, one.offset, one.path, ""),
+                    pprof.Mapping(one.start, one.end, one.offset, self.inside(pid, one.path), ""),
                 )
         return account
 
@@ -162,6 +165,12 @@ class Watch:
             self.moments = self.moments[::2]
             self.pause_s *= 2
 
+    def inside(self, pid: int, path: str) -> str:
+        """A path as the process sees it, whose root is looked up while it runs."""
+        if pid not in self.roots:
+            self.roots[pid] = root_of(pid) if os.path.exists(f"/proc/{pid}") else Root()
+        return self.roots[pid].inside(path)
+
     def code_of(self, pid: int) -> list[pprof.Mapping]:
         """The mappings of code in a process."""
         return sorted(
@@ -179,7 +188,11 @@ class Watch:
             for address in {address for stack in stacks for address in stack}
         }
         profile = pprof.Profile(samples=[pprof.Sample(tuple(locations.values()), ())])
-        found = symbols.names_of(profile, owned_by(pid, Path(f"/tmp/perf-{pid}.map")))
+        root = self.roots.get(pid, Root())
+        perf_map = owned_by(pid, Path(f"/tmp/perf-{pid}.map"))
+        if root != Root():
+            perf_map = perf_map_of(pid, root.folder)
+        found = symbols.names_of(profile, perf_map, root.folder)
         self.notes += [note for note in found.notes if note not in self.notes]
         return {stack: found.frames_of(locations[one] for one in stack) for stack in stacks}
 

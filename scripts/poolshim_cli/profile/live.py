@@ -28,6 +28,7 @@ from ..foreign.perf_map import PerfMap
 from ..live import layout as layouts
 from ..live import report, slots
 from ..live.memory import PAGE_BYTES, Memory, Unreadable, contradictions
+from ..live.roots import Root, root_of
 from ..live.samples import Samples, Snapshot, Stack
 
 BEAT_SECONDS = 0.5
@@ -37,6 +38,10 @@ TYPES = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects",
          ("inuse_space", "bytes"), ("pinned_space", "bytes")]  # fmt: skip
 LOST = "[stacks beyond POOLSHIM_PROFILE_MAX]"
 NO_STACK = "[no stack]"
+
+
+class NothingSampled(Failed):
+    """The process allocated too little meanwhile."""
 
 
 @dataclass
@@ -116,7 +121,7 @@ def wait_until_begun(target: Target, interval: int, seconds: float) -> None:
     while not target.is_sampled():
         now = time.monotonic()
         if now >= end:
-            raise Failed(
+            raise NothingSampled(
                 f"process {target.pid} has noticed nothing in {seconds:g} s, since it calls malloc "
                 "too rarely, or has no memory for the samples: try for longer"
             )
@@ -231,8 +236,8 @@ def build_id_of(memory: Memory, path: str, start: int) -> str:
         return ""
 
 
-def code_of(memory: Memory) -> list[pprof.Mapping]:
-    """The mappings of code and their files, in order."""
+def code_of(memory: Memory, root: Root) -> list[pprof.Mapping]:
+    """The mappings of code and their files, in order, by the paths that the process sees."""
     text = control.maps_of(memory.pid)
     found, heads = [], {}
     for one in mappings.parse(text):
@@ -241,7 +246,8 @@ def code_of(memory: Memory) -> list[pprof.Mapping]:
         if "x" in one.permissions and one.path:
             head = heads.get(one.path)
             build_id = "" if head is None else build_id_of(memory, one.path, head)
-            found.append(pprof.Mapping(one.start, one.end, one.offset, one.path, build_id))
+            path = root.inside(one.path)
+            found.append(pprof.Mapping(one.start, one.end, one.offset, path, build_id))
     return found
 
 
@@ -249,16 +255,6 @@ def mapping_at(code: list[pprof.Mapping], address: int) -> pprof.Mapping | None:
     """The one that has it."""
     index = bisect.bisect_right(code, address, key=lambda one: one.start) - 1
     return code[index] if index >= 0 and address < code[index].limit else None
-
-
-def root_of(pid: int) -> Path:
-    """Through which the process's files are found: its root or its mounts may be others."""
-    root = Path(f"/proc/{pid}/root")
-    with contextlib.suppress(OSError):
-        is_same = os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt")
-        if is_same and os.path.samefile("/", root):
-            return Path("/")  # debug files that lie elsewhere are found then
-    return root
 
 
 def perf_map_of(pid: int, root: Path) -> PerfMap:
@@ -332,7 +328,8 @@ def observe(target: Target, seconds: float, interval: int) -> Found:
     after, elapsed = target.samples.read(), time.monotonic() - began
     if after.base != before.base:
         raise Unreadable("another program")
-    profile = profile_of(target, before, after, code_of(target.memory))
+    root = root_of(pid)
+    profile = profile_of(target, before, after, code_of(target.memory, root))
     profile.duration_nanos = round(elapsed * 1e9)
     notes = []
     if is_interrupted:
@@ -343,8 +340,7 @@ def observe(target: Target, seconds: float, interval: int) -> Found:
     if interval and profile.period != interval:
         reason = "POOLSHIM_PROFILE" if target.has("file") else "another command"
         notes.append(f"{reason} has set the interval: {profile.period / 1024:g} KiB")
-    root = root_of(pid)
-    names = symbols.names_of(profile, perf_map_of(pid, root), root)
+    names = symbols.names_of(profile, perf_map_of(pid, root.folder), root.folder)
     return Found(profile, names, report.program_of(pid), elapsed, notes)
 
 
@@ -362,6 +358,7 @@ def sample(pid: int, seconds: float, interval: int) -> Found:
                 raise Failed(f"process {pid} ended after {elapsed:.1f} s: no profile") from None
             raise Failed(f"process {pid} runs another program after {elapsed:.1f} s: no profile"
                          ) from None  # fmt: skip
-    raise Failed(f"process {pid}: no allocation was sampled in {found.seconds:.1f} s, at a sample "
-                 f"every {found.profile.period / 1024:g} KiB: there is nothing to report"
-                 )  # fmt: skip
+    raise NothingSampled(
+        f"process {pid}: no allocation was sampled in {found.seconds:.1f} s, at a sample every "
+        f"{found.profile.period / 1024:g} KiB: there is nothing to report"
+    )
