@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import struct
 import time
@@ -109,17 +110,23 @@ def explain(pid: int, number: int, what: str) -> Exception:
     return kind(f"process {pid}: {what}: {os.strerror(number)}")
 
 
+@functools.cache
+def reader() -> Any:
+    """process_vm_readv. Looking it up takes longer than a call."""
+    function = ctypes.CDLL(None, use_errno=True).process_vm_readv
+    vector, count = ctypes.POINTER(Vector), ctypes.c_ulong
+    function.argtypes = (ctypes.c_int, vector, count, vector, count, count)
+    function.restype = ctypes.c_ssize_t
+    return function
+
+
 def read(pid: int, address: int, count: int) -> bytes:
     """Bytes of the process's memory."""
     data = ctypes.create_string_buffer(count)
-    function = ctypes.CDLL(None, use_errno=True).process_vm_readv
-    function.restype = ctypes.c_ssize_t
-    here = Vector(ctypes.addressof(data), len(data))
-    there = Vector(address, len(data))
-    one, none = ctypes.c_ulong(1), ctypes.c_ulong(0)
+    here, there = Vector(ctypes.addressof(data), count), Vector(address, count)
     with patience.may_block(pid):
-        got = function(ctypes.c_int(pid), ctypes.byref(here), one, ctypes.byref(there), one, none)
-    if got != len(data):
+        got = reader()(pid, here, 1, there, 1, 0)
+    if got != count:
         raise explain(pid, ctypes.get_errno() if got < 0 else errno.EFAULT, "process_vm_readv")
     return data.raw
 

@@ -187,7 +187,7 @@ class Heap:
     def add_fronts(self, view: View) -> None:
         """Fronts, windows, and the bitmaps of slabs."""
         pages = self.bitmaps
-        nbytes = self.fronts.front_bytes()
+        nbytes = self.fronts.front_bytes(self.fronts.places())
         for front, _ in self.fronts.fronts():
             self.add_metadata(view, front, nbytes)
         for record, _ in self.fronts.windows():

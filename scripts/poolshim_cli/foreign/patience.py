@@ -69,7 +69,8 @@ class Call(Generic[T]):
         delayed = 0.0
         while self.thread.is_alive() and self.used_seconds < seconds:
             self.thread.join(min(seconds - self.used_seconds, LOOK_SECONDS))
-            delayed = max(delayed, delay_of(self.thread))
+            if self.thread.is_alive():  # of one that has ended nothing is known
+                delayed = max(delayed, delay_of(self.thread))
             self.used_seconds = time.monotonic() - self.start_s - delayed
         if self.results:
             return self.results[0]

@@ -11,6 +11,8 @@ live. They are of one slab, and return when another streak opens, or after a whi
 
 from __future__ import annotations
 
+import bisect
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -18,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import Failed
 from .layout import Layout
-from .memory import PAGE_BYTES, Memory
-from .slots import signed
+from .memory import PAGE_BYTES, Memory, Record
+from .slots import SHARED_BYTES_MAX, TABLES_MAX, signed
 
 if TYPE_CHECKING:
     from .census import Census, SizeClass
@@ -52,12 +54,12 @@ class Fronts:
         layout, step = self.layout, self.layout.offset("front_place")
         record = layout.record("front_place.first", "front_place.most")
         data = self.memory.read(layout.place("front_places"), layout.places["front_places"][1])
-        return [(first, most) for first, most in (
-            record.of(data, at) for at in range(0, len(data) // step * step, step))]  # fmt: skip
+        is_usual = len(data) <= SHARED_BYTES_MAX
+        return (places_in if is_usual else places_in.__wrapped__)(data, record, step)
 
-    def front_bytes(self) -> int:
+    def front_bytes(self, places: list[tuple[int, int]]) -> int:
         """The length of a front, with its entries."""
-        return self.layout.offset("front") + WORD * sum(most for _, most in self.places())
+        return self.layout.offset("front") + WORD * sum(most for _, most in places)
 
     def fronts(self) -> Iterator[tuple[int, memoryview]]:
         """The address of each front and its states, by class."""
@@ -68,20 +70,42 @@ class Fronts:
             data = self.memory.read(front + states.offset, states.length)
             yield front, memoryview(data).cast("Q")
 
-    def entries(self, front: int, first: int, count: int) -> list[int]:
-        """Blocks of a class in a front; an entry that a return has taken is 0."""
-        address = front + self.layout.offset("front.entries") + first * WORD
-        data = self.memory.read(address, count * WORD)
-        return [block & ADDRESS for block in memoryview(data).cast("Q") if block]
+    def entries(self, front: int, ranges: list[tuple[int, int]]) -> Iterator[list[int]]:
+        """Blocks of each range of entries in a front; an entry that a return has taken is 0. Ranges
+        are read in one step where no whole page lies between them: none is touched by that."""
+        base = front + self.layout.offset("front.entries")
+        parts: list[tuple[int, int]] = []
+        for first, count in sorted(ranges):
+            start, end = base + first * WORD, base + (first + count) * WORD
+            if parts and start // PAGE_BYTES <= (parts[-1][1] - 1) // PAGE_BYTES:
+                parts[-1] = parts[-1][0], max(end, parts[-1][1])
+            else:
+                parts.append((start, end))
+        words = {start: memoryview(self.memory.read(start, end - start)).cast("Q")
+                 for start, end in parts}  # fmt: skip
+        starts = list(words)
+        for first, count in ranges:
+            address = base + first * WORD
+            start = starts[bisect.bisect_right(starts, address) - 1]
+            at = (address - start) // WORD
+            yield [block & ADDRESS for block in words[start][at : at + count] if block]
 
     def blocks(self) -> Iterator[int]:
         """The address of each block in a front."""
         places = self.places()
         for front, states in self.fronts():
-            for state, (first, most) in zip(states, places, strict=False):
-                count = min(state & self.mask, most)
-                if count:
-                    yield from self.entries(front, first, count)
+            for found in self.entries(front, self.ranges(states, places)):
+                yield from found
+
+    def ranges(
+        self, states: memoryview, places: list[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
+        """The first entry and the number of entries of each class that a front has blocks of."""
+        found = []
+        for state, (first, most) in zip(states, places, strict=False):
+            if state and (count := min(state & self.mask, most)):
+                found.append((first, count))
+        return found
 
     # ---- windows ----
 
@@ -136,21 +160,26 @@ class Fronts:
 
     def count(self, census: Census) -> None:
         """Subtracts the blocks, and adds what malloc took, as subtract_cached of census.c does."""
-        front_bytes, classes, places = self.front_bytes(), census.classes, self.places()
+        classes, places = census.classes, self.places()
+        front_bytes = self.front_bytes(places)
         lengths = self.layout.offset("front.lengths")
         census.medium_requests += signed(self.words("medium_singles")[0])
         for front, states in self.fronts():
             census.fronts.append((front, front_bytes))
             census.medium_requests += sum(state >> self.shift for state in states[lengths:])
-            for state, one, (first, most) in zip(states, classes, places, strict=False):
-                count = min(state & self.mask, most)
+            found = self.entries(front, self.ranges(states, places))
+            for state, one, (_, most) in zip(states, classes, places, strict=False):
+                if not state:
+                    continue
                 one.taken_blocks += state >> self.shift
-                one.live_blocks -= len(self.entries(front, first, count)) if count else 0
+                if min(state & self.mask, most):
+                    one.live_blocks -= len(next(found))
         for record, ranges in self.windows():
             census.metadata_pages.update(pages_of(record, self.record_bytes))
             for (_, count), one in zip(ranges, classes, strict=False):
-                one.taken_blocks -= count
-                one.live_blocks -= count
+                if count:
+                    one.taken_blocks -= count
+                    one.live_blocks -= count
         for index, _ in self.quarantined():
             classes[index].live_blocks -= 1
         self.add_counts(classes)
@@ -165,6 +194,13 @@ class Fronts:
             windowed, singles = record.of(data, index * step)
             one.taken_blocks += windowed + signed(singles)
             one.rounding = int.from_bytes(roundings[2 * index : 2 * index + 2], "little")
+
+
+@functools.lru_cache(TABLES_MAX)
+def places_in(data: bytes, record: Record, step: int) -> list[tuple[int, int]]:
+    """The table; processes with the same sizes share it."""
+    found = (record.of(data, at) for at in range(0, len(data) // step * step, step))
+    return [(first, most) for first, most in found]
 
 
 def pages_of(address: int, nbytes: int) -> range:

@@ -9,6 +9,7 @@ has not relocated yet are one line each.
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ SIZES = frozenset(("arena", "class", "front",
 SHIFTS = {"granule.shift": (12, 30), "slot.shift": (4, 12), "leaf.shift": (12, 40),
           "branch.shift": (12, 47), "medium.page_shift": (8, 30)}  # fmt: skip
 SHIFT_MAX = 63
+RECORDS_MAX, BUILDS_MAX = 256, 8  # in memory: of all processes
 RELEASE = re.compile(r"\.so\.(\d+(?:\.\d+)+)")
 RELEASE_PART, RELEASE_BYTES = 1 << 20, 1 << 23  # of a library's mappings that are searched
 BASE_BYTES = 4096  # no variable is in the first page of a library, where its headers are
@@ -54,6 +56,7 @@ class Layout:
         self.text: str | None = None
         self.places: dict[str, tuple[int, int]] = {}
         self.numbers: dict[str, Field] = {}
+        self.records: dict[tuple[tuple[str, ...], int], Record] = {}
 
     @property
     def release(self) -> str:
@@ -100,14 +103,31 @@ class Layout:
 
     def record(self, *names: str, base: int = 0) -> Record:
         """Fields that are read together, from `base` on."""
-        fields = [self.field(name) for name in names]
-        with contradictions(self.pid):
-            return Record([(field.offset - base, field.length) for field in fields])
+        key = names, base
+        if key not in self.records:
+            fields = [self.field(name) for name in names]
+            with contradictions(self.pid):
+                self.records[key] = record_of(
+                    tuple((field.offset - base, field.length) for field in fields)
+                )
+        return self.records[key]
+
+
+@functools.lru_cache(RECORDS_MAX)
+def record_of(fields: tuple[tuple[int, int], ...]) -> Record:
+    """Processes on one build of the library share their records."""
+    return Record(list(fields))
 
 
 def text_of(data: bytes) -> str:
     """A name."""
     return data.partition(b"\0")[0].decode("ascii", "replace")
+
+
+@functools.lru_cache(BUILDS_MAX)
+def numbers_in(data: bytes) -> dict[str, Field]:
+    """The table of constants; processes on one build of the library share it."""
+    return {text_of(name): Field(value, nbytes) for name, nbytes, value in NUMBER.iter_unpack(data)}
 
 
 def release_in(pid: int, path: str) -> str:
@@ -193,7 +213,6 @@ def find(memory: Memory) -> Layout:
         data = memory.read(numbers, number_count * NUMBER.size)
     except Unreadable:
         raise starting from None
-    for name, nbytes, value in NUMBER.iter_unpack(data):
-        layout.numbers[text_of(name)] = Field(value, nbytes)
+    layout.numbers = numbers_in(data)
     check(layout)
     return layout

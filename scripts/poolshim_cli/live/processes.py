@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from .. import control
 from ..errors import GIVING_UP, OwnFailure
 from ..foreign import files, patience
-from . import report
+from . import containers, report
 from .census import Census, Reader
 from .counts import NAMES, Counts, is_running, program_mark
 from .memory import Memory
@@ -52,6 +52,7 @@ class Row:
     malloc_rate: float | None  # per second; None: not known, or not yet
     free_rate: float | None
     history: list[int]  # RSS, the newest last
+    pss: int | None = None  # where it is asked for: the kernel looks at each page
 
 
 @dataclass
@@ -65,6 +66,7 @@ class Watched:
     reader: Reader | None = None
     seconds: float | None = None  # when it was read before
     took_seconds: float = math.inf  # the last time
+    has_pss: bool = False
     counts: Counts = field(default_factory=Counts)
     history: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY))
 
@@ -112,16 +114,17 @@ class Watched:
         pid = self.memory.pid
         with self.memory.reading(READING_SECONDS):
             reader = self.attach()
-            found = report.read(self.memory, reader)
+            census = reader.census()
             rss = report.resident_of(pid) or 0
-            parts = split(self.memory, reader, found.census, rss)
+            parts, program = split(self.memory, reader, census, rss), report.program_of(pid)
+            census.forget_places()
+            pss = report.kib_of(pid, "smaps_rollup", "Pss") if self.has_pss else None
             if report.start_of(pid) != self.begun or program_mark(pid) != self.mark:
                 raise control.gone(pid)
-        made, freed = self.rates(found.census)
+        made, freed = self.rates(census)
         self.history.append(parts.rss)
         counts = {name: self.counts[name] for name in NAMES}
-        return Row(pid, found.program, found.census, parts, counts, made, freed,
-                   list(self.history))  # fmt: skip
+        return Row(pid, program, census, parts, counts, made, freed, list(self.history), pss)
 
 
 def is_on_poolshim(pid: int) -> bool:
@@ -187,38 +190,47 @@ def user_of(pid: int) -> int:
         return -1
 
 
-def look(aside: Aside, found: list[int], at: list[int]) -> None:
-    """Adds the processes of this machine that run on poolshim, as far as they may be read."""
-    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+def look(aside: Aside, known: set[int], found: list[int], at: list[int]) -> None:
+    """Adds the other processes of this machine that run on poolshim, as far as they may be read."""
+    for pid in containers.all_pids():
         at[0] = pid
-        if pid != os.getpid() and not aside.has(pid) and is_on_poolshim(pid):
+        is_other = pid not in known and pid != os.getpid()
+        if is_other and not aside.has(pid) and is_on_poolshim(pid):
             found.append(pid)
 
 
-def watched_of(pid: int) -> Watched:
+def watched_of(pid: int, has_pss: bool) -> Watched:
     """One that has not been read yet."""
     memory = Memory(pid)
     with memory.reading(READING_SECONDS):
-        one = Watched(memory, report.start_of(pid), user_of(pid))
+        one = Watched(memory, report.start_of(pid), user_of(pid), has_pss=has_pss)
         one.attach()
         return one
 
 
-def first_of(pid: int) -> tuple[Watched, Row]:
+def first_of(pid: int, has_pss: bool) -> tuple[Watched, Row]:
     """The record of a process, with its first reading."""
-    one = watched_of(pid)
+    one = watched_of(pid, has_pss)
     return one, one.row()
 
 
 class Watch:
     """The processes asked for; without any, all there are at each reading."""
 
-    def __init__(self, pids: list[int]) -> None:
-        self.pids = pids
-        self.watched: dict[int, Watched] = {pid: watched_of(pid) for pid in pids}
+    def __init__(self, pids: list[int], has_pss: bool = False, container: str = "") -> None:
+        self.pids, self.container = pids, container  # container: of which all are asked for
+        self.has_pss = has_pss
+        self.watched: dict[int, Watched] = {pid: watched_of(pid, has_pss) for pid in pids}
         self.refused: dict[int, str] = {}  # why, at the last reading
         self.aside = Aside()
         self.left_seconds = 0.0  # for this reading
+
+    def is_served(self, pid: int) -> bool:
+        """Is it one of those asked for?"""
+        if not self.container:
+            return not self.pids or pid in self.pids
+        identity = containers.identity_in(containers.paths_of(pid))
+        return containers.is_asked_for(identity, self.container)
 
     def read(self) -> list[Row]:
         """All that are still there, and can be read in time."""
@@ -249,25 +261,25 @@ class Watch:
         return rows
 
     def found(self) -> list[int]:
-        """Processes on poolshim; those of users with one that delayed a reader are last."""
+        """New processes on poolshim; those of users with one that delayed a reader are last."""
         pids: list[int] = []
         at = [0]
         try:
-            patience.Call(look, self.aside, pids, at).result(ONE_SECONDS)
+            patience.Call(look, self.aside, set(self.watched), pids, at).result(ONE_SECONDS)
         except patience.Stuck as stuck:
             self.aside.put(at[0], stuck.thread)
-        return sorted(list(pids), key=lambda pid: self.aside.delays[user_of(pid)])
+        found = [pid for pid in list(pids) if self.is_served(pid)]
+        return sorted(found, key=lambda pid: self.aside.delays[user_of(pid)])
 
     def new_rows(self) -> list[Row]:
         """Rows of processes that have started."""
         rows = []
         for pid in self.found():
-            if pid in self.watched:
-                continue
             before, is_short = self.left_seconds, self.aside.has_any()
             if before <= 0 or not patience.has_room():
                 break
-            pair = self.timed(SHORT_SECONDS if is_short else ONE_SECONDS, pid, first_of, pid)
+            pair = self.timed(SHORT_SECONDS if is_short else ONE_SECONDS, pid, first_of, pid,
+                              self.has_pss)  # fmt: skip
             if pair is not None:
                 self.watched[pid] = pair[0]
                 pair[0].took_seconds = before - self.left_seconds

@@ -80,7 +80,7 @@ def program_of(pid: int) -> str:
 def resident_of(pid: int) -> int | None:
     """RSS by the cheap count."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
+        return int(files.read_proc(pid, "statm").split()[1]) * PAGE_BYTES
     except (OSError, IndexError, ValueError):
         return None
 
@@ -88,7 +88,7 @@ def resident_of(pid: int) -> int | None:
 def start_of(pid: int) -> str:
     """When the process started, in the kernel's clock: another process has another."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return files.read_proc(pid, "stat").rpartition(b")")[2].split()[19].decode()
     except (OSError, IndexError):
         raise control.gone(pid) from None
 

@@ -13,14 +13,16 @@ free, and likewise of the regions of medium blocks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 
 from .census import Census, Reader, inside
 from .fronts import page_ranges
 from .memory import PAGE_BYTES, Memory, contradictions
 from .slots import Leaf
+
+RUNS = re.compile(rb"(.)\1*", re.DOTALL)  # of equal bytes
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,8 @@ class Residence:
         first = max(0, (base - leaf.first) // size)
         last = min(count, (base + nbytes - leaf.first + size - 1) // size)
         kinds = leaf.data[reader.kind_at :: reader.slot_bytes][first:last] if last > first else b""
-        at = first
-        for kind, group in groupby(kinds):
-            length = sum(1 for _ in group)
-            yield kind, at, length
-            at += length
+        for run in RUNS.finditer(kinds):
+            yield run[1][0], first + run.start(), run.end() - run.start()
 
     def by_kind(self) -> dict[int, int]:
         """Resident bytes of the arenas, by the kind of their granules."""

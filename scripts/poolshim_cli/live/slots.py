@@ -9,6 +9,7 @@ never touched are not read: the table of the whole address range is some hundred
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ from typing import NamedTuple
 
 from ..errors import Failed
 from .layout import Layout
-from .memory import PAGE_BYTES, Memory
+from .memory import PAGE_BYTES, Memory, Record
 
 MASK = (1 << 64) - 1
 WORD = 8
+TABLES_MAX, SHARED_BYTES_MAX = 8, 1 << 16  # tables in memory that processes share
 CLASSES_MAX = 255
 REACH_MAX = 1 << 24  # granules; eight times as many as the library's window has at most
 
@@ -150,7 +152,14 @@ def read_sizes(memory: Memory, layout: Layout) -> list[Size]:
         raise Failed(f"process {memory.pid}: {count} size classes are no table")
     data = memory.read(layout.place("classes"), step * count) if count else b""
     record = layout.record("class.block_bytes", "class.first", "class.limit")
-    return [Size(*record.of(data, at)) for at in range(0, step * count, step)]
+    is_usual = len(data) <= SHARED_BYTES_MAX
+    return (sizes_in if is_usual else sizes_in.__wrapped__)(data, record, step)
+
+
+@functools.lru_cache(TABLES_MAX)
+def sizes_in(data: bytes, record: Record, step: int) -> list[Size]:
+    """The rows of the table; processes with the same classes share them."""
+    return [Size(*record.of(data, at)) for at in range(0, len(data), step)]
 
 
 class Account(NamedTuple):
