@@ -192,8 +192,7 @@ def test_memory_that_blocks_its_only_reader_ends_it(stuck: subprocess.Popen[str]
 
 
 def test_requests_share_a_reading_and_hold_no_lock_meanwhile() -> None:
-    metrics = pytest.importorskip("poolshim_cli.exporter.metrics")
-    pytest.importorskip("prometheus_client")
+    from poolshim_cli.exporter import metrics
     begun, may_end, count = threading.Event(), threading.Event(), []
 
     class Slow:

@@ -4,77 +4,118 @@
     scripts/poolshim exporter --listen 127.0.0.1:9921
     scripts/poolshim exporter --once
 
-Exit status: 0 ended by a signal, or printed; 2 usage; 125 the address cannot be listened on. Needs
-the package prometheus_client.
+Exit status: 0 ended by a signal, or printed; 2 usage; 125 the address cannot be listened on.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-from types import ModuleType
 
-from ..errors import BadRequest, OwnFailure, need
-from ..live import options
+from ..errors import BadRequest, OwnFailure
+from ..live import containers, options
 from ..live.processes import Watch
-from . import metrics
+from . import exposition, push
+from .metrics import Collector
+from .profiles import Sampler
+from .server import Server
 
 HELP = """usage: poolshim exporter [OPTIONS] [PID...]
 
 Serves the figures of running processes on poolshim over HTTP, for Prometheus and what else reads
 OpenMetrics. Without PID: of all that this user may read, those that start later included. The
-processes are read at each request, are not stopped and take no part in it.
+processes are read at each request, are not stopped and take no part in it. Instead of a PID also
+the name of a program, or container:ID. /debug/pprof/heap?pid=N samples a process for seconds=10
+and answers with its heap profile; /targets lists the processes for clients that discover targets.
 
   --listen ADDRESS:PORT  where [127.0.0.1:9921]
+  --container ID         the processes of a container, by the beginning of its id, or of a pod, by
+                         its uid; those that start later included
+  --pss                  also proportional resident memory; the kernel looks at each page for it
+  --sums                 only sums over the processes of each control group
+  --push URL             also send heap profiles to a server: Pyroscope, or an OpenTelemetry
+                         collector where the path is /v1development/profiles
+  --push-every TIME      pause between the profiles of a process [60s]
   --once                 print the figures and end
   -h, --help             print this text
 
 Exit status: 0 ended by a signal, 1 a named process does not run on poolshim, 2 usage, 125 the
 address cannot be listened on, 126 not permitted (the right to trace a process is needed), 127 no
-such process.
+such process or container.
 """
 ADDRESS, PORT = "127.0.0.1", 9921
 PORT_MAX = 65535
+SWITCHES = {"--once", "--pss", "--sums"}
+VALUED = {"--listen", "--push", "--push-every", options.CONTAINER}
 
 
 def place_of(text: str) -> tuple[str, int]:
     """ADDRESS:PORT, [ADDRESS]:PORT or PORT."""
     address, colon, port = text.rpartition(":")
-    if not port.isdigit() or int(port) > PORT_MAX:
+    if not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
         raise BadRequest(f"--listen: {text} is not ADDRESS:PORT")
     return (address.strip("[]") if colon and address else ADDRESS), int(port)
 
 
-def serve(client: ModuleType, registry: object, address: str, port: int) -> int:
+def watch_of(request: options.Words) -> Watch:
+    """The processes asked for."""
+    container = request.values.get(options.CONTAINER, "")
+    has_pss = "--pss" in request.switches
+    if options.CONTAINER not in request.values:
+        return Watch(options.pids_of(request), has_pss)
+    if request.rest:
+        raise BadRequest("--container names the processes: no PID")
+    containers.processes_of(container)
+    return Watch([], has_pss, container)
+
+
+def pusher_of(request: options.Words, collector: Collector) -> push.Pusher | None:
+    """What sends profiles, if that is asked for. It does not take the turns of clients."""
+    every = request.values.get("--push-every")
+    if "--push" not in request.values:
+        if every is not None:
+            raise BadRequest("--push-every goes with --push")
+        return None
+    seconds = options.seconds_of("--push-every", every) if every is not None else push.EVERY_SECONDS
+    if seconds < push.EVERY_LEAST:
+        raise BadRequest(f"--push-every: {every} is less than {push.EVERY_LEAST:g} s")
+    destination = push.destination_of(request.values["--push"])
+    sampler = Sampler(collector.watch.is_served)
+    return push.Pusher(destination, collector.rows, sampler, seconds)
+
+
+def serve(server: Server, address: str, pusher: push.Pusher | None) -> int:
     """Serves until a signal."""
     is_over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: is_over.set())
-    try:
-        server, thread = client.start_http_server(port, address, registry)
-    except OSError as error:
-        raise OwnFailure(f"{address}:{port}: {error.strerror or error}") from None
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    if pusher is not None:
+        pusher.start()
     shown = f"[{address}]" if ":" in address else address
-    print(f"http://{shown}:{server.server_port}/metrics", flush=True)
+    print(f"http://{shown}:{server.server_address[1]}/metrics", flush=True)
     is_over.wait()
     server.shutdown()
-    thread.join()
     server.server_close()
     return 0
 
 
 def main(words: list[str]) -> int:
     """All, or those named."""
-    request = options.parse(words, {"--once"}, {"--listen"})
+    request = options.parse(words, SWITCHES, VALUED)
     if request.is_help:
         print(HELP, end="")
         return 0
     address, port = place_of(request.values.get("--listen", f"{ADDRESS}:{PORT}"))
-    watch = Watch(options.pids_of(request))
-    client = need("prometheus_client", "exporter")
-    registry = metrics.registry_of(watch)
+    watch = watch_of(request)
+    collector = Collector(watch, "--sums" not in request.switches)
+    pusher = pusher_of(request, collector)
     if "--once" in request.switches:
-        text = need("prometheus_client.openmetrics.exposition", "exporter")
-        print(text.generate_latest(registry).decode(), end="")
+        print(exposition.text_of(collector.families(), True), end="")
         return 0
-    return serve(client, registry, address, port)
+    try:
+        server = Server(address, port, collector, Sampler(watch.is_served))
+    except OSError as error:
+        raise OwnFailure(f"{address}:{port}: {error.strerror or error}") from None
+    return serve(server, address, pusher)

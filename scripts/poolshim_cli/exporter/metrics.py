@@ -1,42 +1,56 @@
 # SPDX-License-Identifier: MIT
 """The metrics of `poolshim exporter`: one reading of all processes for each request.
 
-    registry = registry_of(Watch([]))
+    for family in Collector(Watch([])).families(): print(family.name, family.samples)
 
 Most are figures of figures.def. Names never change: a board or an alarm refers to them.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
-from ..errors import need
-from ..live.figures import COUNTER_END, FIGURES, Figure
+from ..live import containers
+from ..live.figures import FIGURES, Figure
+from ..live.groups import Groups
 from ..live.processes import Row, Watch
+from . import sums
+from .exposition import Family, Labels, labels_of
 
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
-LABELS = ["pid", "program"]
 PARTS = ("live", "rounding", "free", "cache", "metadata", "outside")
 CLASSES = (
     ("poolshim_class_live_bytes", "Live blocks of a size class", "live_bytes"),
     ("poolshim_class_waste_bytes", "Bytes in its slabs that hold no live block", "waste_bytes"),
 )
+PROCESSES_MAX = 500  # with metrics of their own, those with most resident memory
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A process and its labels."""
+
+    row: Row
+    labels: Labels
+
+
+def identifiers(row: Row, identity: containers.Identity) -> dict[str, str]:
+    """The labels of each metric of a process."""
+    return {"pid": str(row.pid), "program": row.program, "container": identity.container,
+            "pod": identity.pod}  # fmt: skip
 
 
 class Collector:
-    """Called by the client library for each request, in a thread of its own."""
+    """Called for each request, in a thread of its own."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, has_processes: bool = True) -> None:
         self.watch = watch
+        self.has_processes = has_processes
+        self.groups = Groups()
         self.lock = threading.Lock()  # of the next field
         self.reading: Future[list[Row]] | None = None  # in progress
-        self.core = need("prometheus_client.core", "exporter")
 
     def rows(self) -> list[Row]:
         """One reading at a time, which all requests meanwhile share; it runs without the lock."""
@@ -54,64 +68,72 @@ class Collector:
                 self.reading = None
         return reading.result()
 
-    def gauge(self, name: str, text: str, *labels: str) -> Any:
-        """A metric of every process."""
-        return self.core.GaugeMetricFamily(name, text, labels=[*LABELS, *labels])
+    def labels(self) -> list[dict[str, str]]:
+        """The labels of each process, those that have metrics of their own or not."""
+        return [identifiers(row, containers.identity_in(containers.paths_of(row.pid)))
+                for row in self.rows()]  # fmt: skip
 
-    def counter(self, name: str, text: str) -> Any:
-        """A figure that only grows."""
-        return self.core.CounterMetricFamily(name, text, labels=LABELS)
-
-    def collect(self) -> Iterator[Any]:
+    def families(self) -> Iterator[Family]:
         """All metrics."""
         rows = self.rows()
-        yield self.core.GaugeMetricFamily(
-            "poolshim_processes", "Processes on poolshim that can be read", len(rows)
-        )
-        memory = self.gauge("poolshim_memory_bytes", "Resident memory, by what it is", "part")
-        for row in rows:
-            parts = dataclasses.asdict(row.split)
-            for part in PARTS:
-                memory.add_metric([str(row.pid), row.program, part], parts[part])
-        yield memory
-        blocks = self.gauge("poolshim_live_blocks", "Blocks that the program has, of all kinds")
-        yield self.filled(blocks, rows, lambda row: row.census.live_count)
-        for figure in FIGURES:
-            if figure.metric:
-                yield self.family_of(figure, rows)
-        yield from self.classes(rows)
-
-    def filled(self, family: Any, rows: list[Row], value: Callable[[Row], int]) -> Any:
-        """The family with a value of each process."""
-        for row in rows:
-            family.add_metric([str(row.pid), row.program], value(row))
-        return family
-
-    def family_of(self, figure: Figure, rows: list[Row]) -> Any:
-        """A figure of the report, of the processes that have it."""
-        text = figure.help[0].upper() + figure.help[1:].replace("`", "")
-        known = [row for row in rows if figure.is_known(row.census)]
-        if figure.is_counter:
-            name = figure.metric.removesuffix(COUNTER_END)
-            return self.filled(self.counter(name, text), known, lambda row: row.counts[figure.name])
-        family = self.gauge(figure.metric, text)
-        return self.filled(family, known, lambda row: getattr(row.census, figure.name))
-
-    def classes(self, rows: list[Row]) -> Iterator[Any]:
-        """The figures of each size class in use."""
-        for name, text, field in CLASSES:
-            family = self.gauge(name, text, "block_bytes")
-            for row in rows:
-                for one in row.census.classes:
-                    if one.slabs:
-                        labels = [str(row.pid), row.program, str(one.block_bytes)]
-                        family.add_metric(labels, getattr(one, field))
-            yield family
+        processes = Family("poolshim_processes", "Processes on poolshim that can be read")
+        processes.add((), len(rows))
+        yield processes
+        paths = {row.pid: containers.paths_of(row.pid) for row in rows}
+        if self.has_processes:
+            largest = sorted(rows, key=lambda row: -row.split.rss)[:PROCESSES_MAX]
+            yield from of_processes([
+                Shown(row, labels_of(identifiers(row, containers.identity_in(paths[row.pid]))))
+                for row in sorted(largest, key=lambda row: row.pid)
+            ])  # fmt: skip
+        yield from sums.of_groups(rows, paths, self.groups, PARTS)
 
 
-def registry_of(watch: Watch) -> CollectorRegistry:
-    """What the client library serves; nothing of the exporter's own process."""
-    registry: CollectorRegistry = need("prometheus_client", "exporter").CollectorRegistry()
-    collector: Any = Collector(watch)
-    registry.register(collector)
-    return registry
+def of_processes(shown: list[Shown]) -> Iterator[Family]:
+    """The metrics of each process."""
+    memory = Family("poolshim_memory_bytes", "Resident memory, by what it is")
+    for one in shown:
+        for part in PARTS:
+            memory.add(one.labels, getattr(one.row.split, part), part=part)
+    yield memory
+    if any(one.row.pss is not None for one in shown):
+        text = "Proportional resident memory: a shared page divided by its users"
+        yield filled("poolshim_pss_bytes", text, shown, lambda row: row.pss)
+    text = "Blocks that the program has, of all kinds"
+    yield filled("poolshim_live_blocks", text, shown, lambda row: row.census.live_count)
+    for figure in FIGURES:
+        if figure.metric:
+            yield family_of(figure, shown)
+    yield from classes(shown)
+
+
+def filled(
+    name: str, text: str, shown: list[Shown], value: Callable[[Row], int | None]
+) -> Family:
+    """A metric with a value of each process that has one."""
+    family = Family(name, text)
+    for one in shown:
+        found = value(one.row)
+        if found is not None:
+            family.add(one.labels, found)
+    return family
+
+
+def family_of(figure: Figure, shown: list[Shown]) -> Family:
+    """A figure of the report, of the processes that have it."""
+    text = figure.help[0].upper() + figure.help[1:].replace("`", "")
+    known = [one for one in shown if figure.is_known(one.row.census)]
+    if figure.is_counter:
+        return filled(figure.metric, text, known, lambda row: row.counts[figure.name])
+    return filled(figure.metric, text, known, lambda row: getattr(row.census, figure.name))
+
+
+def classes(shown: list[Shown]) -> Iterator[Family]:
+    """The figures of each size class in use."""
+    for name, text, field in CLASSES:
+        family = Family(name, text)
+        for one in shown:
+            for each in one.row.census.classes:
+                if each.slabs:
+                    family.add(one.labels, getattr(each, field), block_bytes=str(each.block_bytes))
+        yield family
