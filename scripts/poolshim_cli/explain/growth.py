@@ -23,16 +23,14 @@ SITE_DEVIATIONS = 3.0  # of the changes that a site's allocations and frees make
 SITE_SHARE = 0.05  # of the growth, of a site that is named
 
 
-class Growth:
-    """Growth of a part of the memory during the watch."""
+class Floors:
+    """The least value of each of up to PIECES equal parts of a series."""
 
-    def __init__(self, history: History, amount: Callable[[Account], float]) -> None:
-        moments = [one for one in history.watch.moments if history.pid in one.accounts]
-        values = [amount(one.accounts[history.pid]) for one in moments]
-        self.span_s = moments[-1].at_s - moments[0].at_s if moments else 0.0
+    def __init__(self, values: list[float], span_s: float) -> None:
+        self.span_s = span_s
         self.floors: list[float] = []
         count = min(PIECES, len(values))
-        if count >= FLOORS_LEAST and self.span_s > 0:
+        if count >= FLOORS_LEAST and span_s > 0:
             cut = [round(i * len(values) / count) for i in range(count + 1)]
             self.floors = [min(values[a:b]) for a, b in zip(cut, cut[1:], strict=False)]
         self.last = values[-1] if values else 0.0
@@ -51,6 +49,15 @@ class Growth:
         recent = self.floors[-1] - self.floors[-1 - -(-steps // 3)]
         return (self.gained >= max(LEAST_BYTES, LEAST_SHARE * rss)
                 and recent >= RECENT_SHARE * self.gained)  # fmt: skip
+
+
+class Growth(Floors):
+    """Growth of a part of the memory during the watch."""
+
+    def __init__(self, history: History, amount: Callable[[Account], float]) -> None:
+        moments = [one for one in history.watch.moments if history.pid in one.accounts]
+        span_s = moments[-1].at_s - moments[0].at_s if moments else 0.0
+        super().__init__([amount(one.accounts[history.pid]) for one in moments], span_s)
 
 
 def live_of(account: Account) -> float:

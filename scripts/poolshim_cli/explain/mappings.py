@@ -19,7 +19,7 @@ from ..foreign.text import printable
 HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) \S+ (\d+) *(.*)")
 KEYS = {
     "Rss": "rss", "Pss": "pss", "Private_Clean": "private_clean", "Private_Dirty": "private_dirty",
-    "Anonymous": "anonymous", "AnonHugePages": "huge",
+    "Anonymous": "anonymous", "AnonHugePages": "huge", "Swap": "swap",
 }  # fmt: skip
 SHARED_MEMORY = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero")
 CODE_FILES = re.compile(r"\.so(\.|$)|\.cache$|/locale-archive$|/gconv-modules")

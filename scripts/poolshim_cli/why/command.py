@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""`poolshim why [OPTIONS] PID|NAME|CONTAINER`: why the memory of a process is resident, whatever
+allocator it has, and what to do next.
+
+    scripts/poolshim why $(pidof redis-server)
+    scripts/poolshim why --seconds 60 3f2a9c41d07e
+
+Exit status: 0 there is a report; 1 the process ended before it was read, or is the kernel's own; 2
+usage, or several processes of the name; 126 not permitted; 127 no such process or container.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from ..errors import BadRequest
+from ..live import options
+from . import report
+from .targets import Target, resolve
+from .verdict import judge, outlook
+from .watching import Watch
+
+HELP = """usage: poolshim why [OPTIONS] PID|NAME|CONTAINER
+
+Says why the memory of a process or a container is resident: its parts, whether it grows, when the
+limit is reached, and one next step. The process may run on any allocator, and need not be prepared:
+it is read from outside, not stopped, and gets no signal.
+
+  --seconds SECONDS  watch for so long; Ctrl-C ends it early, with the report until then [10]
+  --watch            report again and again, each time with the growth since the beginning
+  --json             print JSON; with --watch an object per line
+  -q, --quiet        print only the verdict, the outlook and the next step
+  -h, --help         print this text
+
+Exit status: 0 done, 1 the process ended before it was read, or is a thread of the kernel, 2 usage,
+or several processes have the name, 126 not permitted (the right to trace the process is needed),
+127 no such process or container.
+"""
+USAGE = "poolshim why PID|NAME|CONTAINER"
+SECONDS = 10.0
+AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB$", re.M)
+
+
+def available() -> int:
+    """Bytes that the machine can still give out."""
+    try:
+        found = AVAILABLE.search(Path("/proc/meminfo").read_text())
+    except OSError:
+        found = None
+    return int(found[1]) * 1024 if found else 0
+
+
+def show(watch: Watch, switches: set[str], is_line: bool) -> None:
+    """One report on standard output."""
+    verdict = judge(watch)
+    later = outlook(watch, available())
+    width = shutil.get_terminal_size((report.COLUMNS_MOST, 24)).columns
+    if "--json" in switches:
+        print(json.dumps(report.to_json(watch, verdict, later), indent=None if is_line else 1))
+    elif switches & {"-q", "--quiet"}:
+        print("\n".join(report.closing(watch, verdict, later, min(width, report.COLUMNS_MOST))))
+    else:
+        print(report.text(watch, verdict, later, width))
+    sys.stdout.flush()
+
+
+def watch_on(watch: Watch, seconds: float, switches: set[str]) -> None:
+    """Reports until Ctrl-C or the end of the process."""
+    count = 0
+    while not watch.has_ended and not watch.was_interrupted:
+        watch.run(seconds)
+        if count and not switches & {"--json", "-q", "--quiet"}:
+            print()
+        show(watch, switches, is_line=True)
+        count += 1
+
+
+def announce(target: Target, seconds: float, switches: set[str]) -> None:
+    """A line on a terminal, where nothing else appears for seconds."""
+    if sys.stderr.isatty() and not switches & {"-q", "--quiet"}:
+        what = "the container" if target.is_container else f"process {target.pid}"
+        print(f"watching {what} for {seconds:g} s; Ctrl-C ends it early", file=sys.stderr)
+
+
+def main(words: list[str]) -> int:
+    """One process, or one container."""
+    request = options.parse(words, {"--json", "--watch", "-q", "--quiet"}, {"--seconds"})
+    if request.is_help:
+        print(HELP, end="")
+        return 0
+    if len(request.rest) != 1:
+        raise BadRequest("one process or container at a time" if request.rest
+                         else f"which process? {USAGE}")  # fmt: skip
+    text = request.values.get("--seconds")
+    seconds = options.number(text, "--seconds", float) if text else SECONDS
+    target = resolve(request.rest[0])
+    announce(target, seconds, request.switches)
+    watch = Watch(target)
+    if "--watch" in request.switches:
+        watch_on(watch, seconds, request.switches)
+    else:
+        watch.run(seconds)
+        show(watch, request.switches, is_line=False)
+    return 0
