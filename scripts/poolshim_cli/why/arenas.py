@@ -5,7 +5,7 @@
 
 main_arena is a local symbol that a stripped libc has not. Its struct malloc_state is recognised:
 an empty bin points to itself, and there are 127 bins; every arena is a link of one ring. The layout
-is that of glibc 2.27 to 2.41, and was verified with 2.31, 2.36 and 2.39.
+is that of glibc 2.27 to 2.41: sums agree with mallinfo of 2.31, 2.35, 2.36, 2.39 and 2.41.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The heap of glibc's malloc, chunk by chunk, read from outside: live, free, and what could return.
 
     heap = Walker(memory, mappings, program).walk()
-    heap.live, heap.free, heap.returnable
+    heap.system, heap.free, heap.returnable
 
 Nothing is stopped, so a heap may change while it is read: a chunk that contradicts its neighbours
 begins the walk again, and after a few attempts the heap counts as unknown. Chunks in fastbins and
@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
+from .. import control
 from ..explain.mappings import Mapping
 from ..live.memory import PAGE_BYTES, Memory, Unreadable
 from . import arenas
@@ -62,7 +63,7 @@ class Walker:
         with memory.reading(SECONDS):
             self.main = arenas.find(memory, mappings, program)
 
-    def walk(self, mappings: list[Mapping]) -> Heap:
+    def walk(self) -> Heap:
         """All chunks. Unknown where they contradict themselves again and again."""
         if self.main is None:
             raise Unknown("no malloc of glibc has served a call")
@@ -70,7 +71,7 @@ class Walker:
         for _ in range(ATTEMPTS):
             try:
                 with self.memory.reading(SECONDS):
-                    return Walk(self.memory, self.main.address, mappings).heap
+                    return Walk(self.memory, self.main.address).heap
             except (Unknown, Unreadable) as error:
                 reason = str(error)
         raise Unknown(f"its chunks contradict themselves ({reason})")
@@ -79,13 +80,13 @@ class Walker:
 class Walk:
     """One attempt."""
 
-    def __init__(self, memory: Memory, main: int, mappings: list[Mapping]) -> None:
+    def __init__(self, memory: Memory, main: int) -> None:
         self.memory, self.heap = memory, Heap()
         self.tcaches: list[int] = []
         self.parts: list[Pieces] = []
         found = arenas.all_of(memory, main)
         self.heap.arena_count = len(found)
-        regions = [self.main_region(found[0], mappings)]
+        regions = [self.main_region(found[0])]
         for arena in found[1:]:
             for base, first, end in arenas.heaps_of(memory, arena):
                 stop = arena.top if base <= arena.top < end else end
@@ -102,45 +103,51 @@ class Walk:
         self.heap.tcache = sum(map(self.tcache_bytes, self.tcaches))
         self.heap.free += self.heap.tcache
 
-    def main_region(self, main: Arena, mappings: list[Mapping]) -> tuple[int, int, int, int]:
+    def main_region(self, main: Arena) -> tuple[int, int, int, int]:
         """The heap that brk extends."""
-        area = next((one for one in mappings if one.start <= main.top < one.end), None)
-        if area is None or area.path != "[heap]":
+        start, limit = brk_of(self.memory.pid)
+        if not start <= main.top < limit:
             raise Unknown("the heap of brk was left for mappings")
         length = self.memory.number(main.top + 8) & SIZE
         end = main.top + length
-        if not 0 < length or end > area.end + PAGE_BYTES or end % PAGE_BYTES:
+        if not 0 < length or end > limit or end % PAGE_BYTES:
             raise Unknown("the end of the heap is not its top")
         first = end - main.system_bytes  # it has taken nothing else: brk was its own from there on
-        if not area.start <= first < area.end:
+        if not start <= first < limit:
             raise Unknown("the heap of brk is not malloc's alone")
         first += (-first) % 16
-        return area.start, first, main.top, max(end, area.end)
+        return start, first, main.top, end
 
     def fast_chunks(self, found: list[Arena]) -> set[int]:
         """Addresses of the chunks in fastbins."""
         chunks: set[int] = set()
         for arena in found:
             for number, first in enumerate(arena.fastbins):
-                at = first
-                while at:
-                    pieces = self.pieces_of(at)
-                    length = pieces.word(at + 8) & SIZE
-                    if at % 16 or at in chunks or length != CHUNK_LEAST + 16 * number:
-                        raise Unknown("a list of small free chunks is broken")
-                    chunks.add(at)
-                    self.heap.fast += length
-                    if len(chunks) > FAST_MAX:
-                        raise Unknown("it has too many small free chunks")
-                    at = self.next_fast(pieces.word(at + LINK_AT), at + LINK_AT)
+                count = len(chunks)
+                self.follow(first, CHUNK_LEAST + 16 * number, chunks)
+                self.heap.fast += (len(chunks) - count) * (CHUNK_LEAST + 16 * number)
         return chunks
 
-    def next_fast(self, link: int, place: int) -> int:
-        """The next chunk of a list, whose links are masked by their places since 2.32."""
-        plain = link ^ place >> 12
-        if plain == 0 or link == 0:
-            return 0
-        return plain if any(one.has(plain) for one in self.parts) else link
+    def follow(self, first: int, length: int, chunks: set[int]) -> None:
+        """Adds the chunks of one list. Its links are masked by their places since 2.32."""
+        at, base, end, is_masked = first, 0, 0, None
+        words = memoryview(b"")
+        while at:
+            if not base <= at < end:
+                pieces = self.pieces_of(at)
+                words, base, end = pieces.piece(at)
+            index = (at - base) // 8
+            if at % 16 or at in chunks or words[index + 1] & SIZE != length:
+                raise Unknown("a list of small free chunks is broken")
+            chunks.add(at)
+            if len(chunks) > FAST_MAX:
+                raise Unknown("it has too many small free chunks")
+            is_last = at + LINK_AT >= end  # of the piece
+            link = pieces.word(at + LINK_AT) if is_last else words[index + 2]
+            mask = at + LINK_AT >> 12
+            if is_masked is None and link:
+                is_masked = link == mask or any(one.has(link ^ mask) for one in self.parts)
+            at = link ^ mask if is_masked else link
 
     def pieces_of(self, address: int) -> Pieces:
         """The heap that has an address."""
@@ -214,6 +221,15 @@ class Walk:
             if first and not any(one.has(first) for one in self.parts):
                 return 0
         return sum(count * (CHUNK_LEAST + 16 * at) for at, count in enumerate(counts))
+
+
+def brk_of(pid: int) -> tuple[int, int]:
+    """The range of the heap that brk extends, at this moment; (0, 0) without one."""
+    for line in control.maps_of(pid).splitlines():
+        if line.endswith("[heap]"):
+            start, _, end = line.partition(" ")[0].partition("-")
+            return int(start, 16), int(end, 16)
+    return 0, 0
 
 
 def large_chunks(memory: Memory, one: Mapping) -> list[tuple[int, int]]:

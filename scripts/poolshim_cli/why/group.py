@@ -104,8 +104,11 @@ class Group:
 
     @property
     def tightest(self) -> Level | None:
-        """The level whose limit is reached first; high throttles, the others kill."""
-        return min(self.levels, key=lambda one: one.left, default=None)
+        """The level whose limit is reached first; of nearly equal ones the group's own. high
+        throttles, the others kill."""
+        least = min((one.left for one in self.levels), default=0)
+        near = least + least // 50 + (1 << 20)
+        return next((one for one in self.levels if one.left <= near), None)
 
 
 def text_of(path: Path, limit: int = FILE_BYTES_MAX) -> str:
@@ -260,7 +263,8 @@ def processes_of(place: Place) -> list[int]:
     found: set[int] = set()
     for folder in folders(place):
         words = text_of(folder / "cgroup.procs", TEXT_BYTES_MAX).split()
-        found.update(int(word) for word in words if word.isdecimal() and word != "0")
+        found.update(int(word) for word in words if word.isdecimal() and len(word) < 10)
+    found.discard(0)  # of another namespace
     return sorted(found)
 
 

@@ -79,5 +79,6 @@ def duration(seconds: float) -> str:
     for limit, unit, divisor in ((90.0, "s", 1.0), (5400.0, "min", 60.0), (172800.0, "h", 3600.0),
                                  (86400.0 * 999, "days", 86400.0)):  # fmt: skip
         if seconds < limit:
-            return f"{seconds / divisor:.0f} {unit}"
+            count = seconds / divisor
+            return f"{count:.0f} {unit}" if count >= 10 else f"{count:.1f} {unit}"
     return "years"

@@ -38,7 +38,7 @@ PARTS = {
 LEAST = 64 << 10  # of a mapping that is looked into
 SECONDS = 10.0  # of the reading of pools and pages
 ROLLUP = re.compile(r"^(Rss|Pss|Swap):\s+(\d+) kB$", re.M)
-GLIBC = "glibc"
+GLIBC, OTHER_POOLSHIM = "glibc", "another version of poolshim"
 
 
 @dataclass
@@ -51,6 +51,7 @@ class Look:
     pss: int = 0
     swap: int = 0
     huge: int = 0  # in huge pages
+    anonymous: int = 0  # what its group is charged with as anonymous
     parts: Counter[str] = field(default_factory=Counter)
     names: dict[str, Counter[str]] = field(default_factory=dict)
     glibc: Heap | None = None
@@ -83,12 +84,21 @@ def rollup_of(pid: int) -> dict[str, int]:
     raise control.gone(pid)
 
 
+class MappedBook(Book):
+    """Stacks of threads, without those of goroutines, which lie in Go's heap."""
+
+    def note_stacks(self, account: Account) -> None:
+        """Those of Go count as its heap."""
+        super().note_stacks(account)
+        self.stacks = {one for one in self.stacks if not runtimes.is_of_go(one[0])}
+
+
 class Reader:
     """Looks at one process again and again."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.book = Book(pid)
+        self.book = MappedBook(pid)
         self.memory: Memory = self.book.memory
         self.walker: Walker | None = None
         self.heap: Heap | None = None  # of the last full look
@@ -117,6 +127,7 @@ class Reader:
         parts, mappings = account.parts, self.book.mappings
         look = Look(self.pid, rss=account.rss, pss=account.pss, huge=account.huge_bytes)
         look.swap = sum(one.figures.get("swap", 0) for one in mappings)
+        look.anonymous = sum(one.figures.get("anonymous", 0) for one in mappings)
         look.thread_count, look.limit = account.thread_count, account.limit
         look.names = {name: account.names[name] for name in ("files", "shared")}
         look.parts["live"] = round(parts["live"] + parts["rounding"] + parts["pools"])
@@ -130,11 +141,18 @@ class Reader:
 
     def allocator_of(self, found: runtimes.Found, account: Account) -> str:
         """The malloc that serves the process; a library that is mapped may be unused."""
-        if account.has_heap and account.has_calls:
-            return "poolshim"
-        if found.allocator and found.allocator != "poolshim":
-            return found.allocator
-        return GLIBC
+        if account.has_heap:
+            is_other = not account.has_calls and self.has_arenas()
+            return GLIBC if is_other else "poolshim"
+        if found.allocator == "poolshim":
+            return OTHER_POOLSHIM
+        return found.allocator or GLIBC
+
+    def has_arenas(self) -> bool:
+        """Whether glibc's malloc serves the process."""
+        if self.walker is None:
+            self.walker = Walker(self.memory, self.book.mappings, self.program())
+        return self.walker.main is not None
 
     def divide(
         self, look: Look, found: runtimes.Found, account: Account, is_full: bool
@@ -164,18 +182,23 @@ class Reader:
         if not is_full and self.heap is not None:
             look.glibc = self.heap
             return self.heap
-        self.heap = None
         try:
             if self.walker is None or self.walker.main is None:
                 program = self.program()
                 self.walker = Walker(self.memory, self.book.mappings, program)
-            if self.walker.main is not None:
-                self.heap = look.glibc = self.walker.walk(self.book.mappings)
+            if self.walker.main is None:
+                self.heap = None
+            else:
+                self.heap = look.glibc = self.walker.walk()
         except OwnFailure:
             raise
         except Failed as error:
             self.walker = None
-            look.notes.append(f"glibc's heap cannot be divided: {error}")
+            if self.heap is None:
+                look.notes.append(f"glibc's heap cannot be divided: {error}")
+            else:  # it changes too fast now
+                look.notes.append(f"glibc's heap was divided at an earlier moment: {error}")
+                look.glibc = self.heap
         return self.heap
 
     def program(self) -> str:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import Any
 
@@ -17,9 +18,10 @@ from .parts import PARTS
 from .verdict import Verdict, part_of, title_of
 from .watching import LISTED, Watch
 
-LEAST_SHARE = 0.0005  # of a part that is listed
+LEAST_BYTES = MIB // 20  # of a part that is listed
 COLUMNS_LEAST, COLUMNS_MOST = 40, 80
 PRESSURE_LEAST = 1.0  # percent
+LONG_ID = re.compile(r"[0-9a-f]{32,64}")
 
 
 def wrapped(title: str, text: str, width: int) -> list[str]:
@@ -38,21 +40,27 @@ def head_of(watch: Watch) -> str:
         " 1 threads", " 1 thread")  # fmt: skip
 
 
+def short(path: str) -> str:
+    """The last part of a group's path, an id in it cut to 12 digits as containers are listed."""
+    name = path.rpartition("/")[2] or path
+    return LONG_ID.sub(lambda found: found[0][:12], name)
+
+
 def group_text(group: Group) -> str:
     """The group in a sentence."""
     level = group.tightest
-    text = f"{group.path}: {mib(group.current)}"
+    text = f"{short(group.path)}: {mib(group.current)}"
     if level is None:
         text += ", no limit"
     else:
         used = level.current
         text += f", {percent(used, level.limit)} of the limit of {mib(level.limit)}"
         if level.path != group.path:
-            text += f" of {level.path} ({mib(used)} there)"
-    text += (f"; {mib(group.anon)} anonymous, {mib(group.cache)} page cache, {mib(group.shmem)} "
-             f"tmpfs and shared, {mib(group.kernel)} kernel")  # fmt: skip
-    if group.swap >= MIB:
-        text += f", {mib(group.swap)} in swap"
+            text += f" of {short(level.path)} above it ({mib(used)} there)"
+    parts = (("anonymous", group.anon), ("page cache", group.cache), ("kernel", group.kernel),
+             ("tmpfs and shared", group.shmem), ("in swap", group.swap))  # fmt: skip
+    text += "; " + ", ".join(f"{mib(nbytes)} {name}" for name, nbytes in parts
+                             if nbytes >= LEAST_BYTES)  # fmt: skip
     if group.peak > group.current:
         text += f"; peak {mib(group.peak)}"
     if group.kills:
@@ -73,11 +81,11 @@ def per_minute(rate: Rate | None) -> str:
 
 
 def part_lines(watch: Watch, width: int) -> list[str]:
-    """The parts, largest last part first by the order of PARTS, with their growth."""
+    """The parts in the order of PARTS, with their growth."""
     look = watch.last
     rows = [(look.parts[name], per_minute(rate_of(watch.series(part_of(name)))),
              title_of(name, look)) for name in PARTS
-            if look.parts[name] >= LEAST_SHARE * look.rss and look.parts[name]]  # fmt: skip
+            if look.parts[name] >= LEAST_BYTES]  # fmt: skip
     total = rate_of(watch.series(lambda one: float(one.rss)))
     rows.append((look.rss, per_minute(total), "resident memory"))
     room = max([len("MiB/min"), *(len(row[1]) for row in rows)])
@@ -121,8 +129,9 @@ def text(watch: Watch, verdict: Verdict, outlook: str, width: int) -> str:
     lines = []
     if watch.target.is_container:
         total = sum(one.pss for one in watch.members)
-        lines += wrapped("container", f"{len(watch.members)} processes with {mib(total)} together; "
-                         "the largest in detail", width)  # fmt: skip
+        count = len(watch.members)
+        lines += wrapped("container", f"{count} process{'es' * (count != 1)} with {mib(total)}"
+                         f"{'; the largest in detail' * (count != 1)}", width)  # fmt: skip
     lines += textwrap.wrap(head_of(watch), width, subsequent_indent="  ")
     if watch.group is not None:
         lines += wrapped("group", group_text(watch.group), width)

@@ -70,12 +70,17 @@ def recognise(mappings: list[Mapping]) -> Found:
         found.allocator = "musl"
     found.runtime = next((name for name, pattern in RUNTIMES.items()
                           if any(pattern.match(one) for one in names)), "")  # fmt: skip
-    if not found.runtime and any(GO_START <= one.start < GO_START + GO_BYTES for one in mappings):
+    if not found.runtime and any(is_of_go(one.start) for one in mappings):
         found.runtime = "Go"
     if found.runtime == "Java":
         found.java_heap = java_range(mappings)
     found.python_minor = pools.minor_of(mappings)
     return found
+
+
+def is_of_go(address: int) -> bool:
+    """Whether an address lies where Go maps its arenas."""
+    return GO_START <= address < GO_START + GO_BYTES
 
 
 def bundled(pid: int) -> str:
@@ -127,7 +132,7 @@ def is_heap_of(found: Found) -> Callable[[Mapping], bool]:
     tests: dict[str, Callable[[Mapping], bool]] = {
         "Java": lambda one: first <= one.start < last,
         "V8": lambda one: one.start % V8_PAGE == 0,
-        "Go": lambda one: GO_START <= one.start < GO_START + GO_BYTES,
+        "Go": lambda one: is_of_go(one.start),
     }
     whole: Callable[[Mapping], bool] = lambda one: found.runtime in WHOLE
     return tests.get(found.runtime, whole)

@@ -50,6 +50,11 @@ def is_on_poolshim(watch: Watch) -> bool:
     return watch.last.allocator == "poolshim"
 
 
+def background(watch: Watch) -> str:
+    """The option by which free memory returns while a program of one thread is idle."""
+    return "--background 1 " if watch.last.thread_count <= 1 else ""
+
+
 def profile(watch: Watch, setting: str = "") -> str:
     """Call sites: of a process on poolshim now, of another after a start on it."""
     if is_on_poolshim(watch) and not setting:
@@ -88,13 +93,13 @@ def retained(watch: Watch) -> str:
     if is_on_poolshim(watch):
         return (f"`poolshim trim {watch.pid}` returns free pages now; `poolshim explain --pid "
                 f"{watch.pid}` names the call sites that pin the rest")  # fmt: skip
-    return (f"start it as `poolshim run -- {program_of(watch)} ...`; until then malloc_trim(0), "
-            "called by the program, returns whole pages")  # fmt: skip
+    return (f"start it as `poolshim run {background(watch)}-- {program_of(watch)} ...`; until then "
+            "malloc_trim(0), called by the program, returns whole pages")  # fmt: skip
 
 
 def python_free(watch: Watch) -> str:
     """Of pools that few objects pin."""
-    return ("start it as `poolshim run --env PYTHONMALLOC=malloc -- "
+    return (f"start it as `poolshim run {background(watch)}--env PYTHONMALLOC=malloc -- "
             f"{program_of(watch)} ...`: poolshim returns pages between live objects")  # fmt: skip
 
 

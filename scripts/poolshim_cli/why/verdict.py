@@ -28,7 +28,6 @@ SHARES = {
 }  # fmt: skip
 LIMIT_SHARE = 0.9  # of a limit that memory which cannot be dropped uses
 CONCERNED_SHARE = 0.5  # of the group's anonymous memory, for its page cache to concern a process
-CACHE_TIMES = 4  # the memory of a process, for page cache to be worth a word without a limit
 GROWING = ("live", "heap", "python", "runtime", "mappings", "stacks", "shared", "files", "retained",
            "python_free", "huge", "code")  # fmt: skip
 LISTED = 3
@@ -70,8 +69,7 @@ def concerns(watch: Watch) -> Group | None:
     group, look = watch.group, watch.last
     if group is None or watch.target.is_container:
         return group
-    own = max(look.rss, watch.family_rss) - sum(look.parts[name] for name in
-                                                ("code", "files", "shared"))  # fmt: skip
+    own = max(look.anonymous, watch.family_anonymous)
     return group if own >= CONCERNED_SHARE * group.anon else None
 
 
@@ -216,8 +214,8 @@ def shared(watch: Watch) -> Verdict | None:
     files = steps.largest_files(watch)
     names = ", ".join(f"{name} ({mib(size)})" for name, size in files[:LISTED])
     mapped = look.parts["shared"]
-    text = (f"tmpfs and shared memory: {mib(nbytes)}, {mib(mapped)} of them mapped"
-            + (f": {names}" if names else ""))  # fmt: skip
+    is_mapped = "mapped by the process" if mapped >= nbytes / 2 else "not mapped by the process"
+    text = f"tmpfs and shared memory: {mib(nbytes)}, {is_mapped}" + (f": {names}" if names else "")
     return Verdict("shared", nbytes, text, steps.shared(watch), "shared")
 
 
@@ -233,9 +231,8 @@ def mapped_files(watch: Watch) -> Verdict | None:
 def page_cache(watch: Watch) -> Verdict | None:
     """Page cache of the group."""
     group = concerns(watch)
-    if group is None or not (group.levels or watch.target.is_container
-                             or group.cache >= CACHE_TIMES * family_of(watch)):  # fmt: skip
-        return None
+    if group is None or not (group.levels or watch.target.is_container):
+        return None  # without a limit it disturbs nothing
     text = (f"page cache, not a leak: {mib(group.cache)} of the {mib(group.current)} of the group "
             "are page cache, which the kernel drops before it kills; "
             f"{mib(group.unreclaimable)} cannot be dropped")  # fmt: skip

@@ -60,7 +60,7 @@ class Watch:
         self.reader = Reader(self.pid)
         self.looks: list[Look] = []
         self.groups: list[tuple[float, group.Group]] = []
-        self.copied = self.family_pss = self.family_rss = 0
+        self.copied = self.family_pss = self.family_anonymous = 0
         self.children = 0
         self.has_ended = self.was_interrupted = False
         self.start_s = time.monotonic()
@@ -142,12 +142,15 @@ class Watch:
                 failures += 1
                 if failures >= FAILURES_MAX and not self.looks:
                     raise
-            cost_s = time.monotonic() - now_s
-            time.sleep(max(0.0, min(max(self.pause_s - cost_s, cost_s), end_s - time.monotonic())))
+            wait_s = max(PAUSE_LEAST_S, self.pause_s - (time.monotonic() - now_s))
+            time.sleep(max(0.0, min(wait_s, end_s - time.monotonic())))
 
     def count_family(self) -> None:
         """Counts private copies of pages after forks: of the process, its children, its parent
         where that runs the same program."""
+        self.copied = self.family_pss = self.family_anonymous = self.children = 0
+        if not self.target.is_container:
+            self.members = []
         family = read_family()
         chain = [self.pid, *sorted(descendants(self.pid, family))]
         parent = family.get(self.pid, (0, False))[0]
@@ -167,7 +170,8 @@ class Watch:
         """Adds one process of the family."""
         rss = sum(one.rss for one in book.mappings)
         pss = sum(one.pss for one in book.mappings)
-        self.family_rss, self.family_pss = self.family_rss + rss, self.family_pss + pss
+        self.family_pss += pss
+        self.family_anonymous += sum(one.figures.get("anonymous", 0) for one in book.mappings)
         copied = copied_bytes(book, parent) if parent is not None else 0
         self.copied += copied
         self.children += copied > 0
