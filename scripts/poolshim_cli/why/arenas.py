@@ -18,6 +18,7 @@ from pathlib import Path
 from ..errors import Failed
 from ..explain.mappings import Mapping
 from ..live.memory import Memory, Unreadable
+from .pieces import Pieces
 
 STATE_BYTES = 2200
 FASTBINS_AT, FASTBIN_COUNT = 16, 10
@@ -108,7 +109,7 @@ def find(memory: Memory, mappings: list[Mapping], program: str) -> Arena | None:
     """main_arena; None where no malloc of glibc has served a call."""
     for start, end in data_of(mappings, program):
         try:
-            candidates = search(memory.read(start, end - start), start)
+            candidates = search(Pieces(memory, start, end).whole(), start)
         except Unreadable:
             continue
         for arena in candidates:

@@ -91,6 +91,8 @@ class Walk:
             for base, first, end in arenas.heaps_of(memory, arena):
                 stop = arena.top if base <= arena.top < end else end
                 regions.append((base, first, stop, end))
+        if len({base for base, *_ in regions}) < len(regions):
+            raise Unknown("two arenas claim one heap")
         for base, _, _, end in regions:
             self.parts.append(Pieces(memory, base, end))
             self.heap.ranges.append((base, end))
@@ -238,11 +240,9 @@ def large_chunks(memory: Memory, one: Mapping) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     at, misses = one.start, 0
     pieces = Pieces(memory, one.start, one.end)
-    while at < one.end and misses < MISSES_MAX:
-        length = 0
-        if pieces.has(at):
-            before, head = struct.unpack("<2Q", memory.read(at, 16))
-            length = head & SIZE if head & ~SIZE == MAPPED and before == 0 else 0
+    while (at := pieces.next(at)) < one.end and misses < MISSES_MAX:
+        before, head = struct.unpack("<2Q", memory.read(at, HEADER_BYTES))
+        length = head & SIZE if head & ~SIZE == MAPPED and before == 0 else 0
         if length >= LARGE_LEAST and length % PAGE_BYTES == 0 and at + length <= one.end:
             found.append((at, at + length))
             at += length

@@ -10,6 +10,7 @@ of malloc, Python's pools, the heap of a runtime, and mappings that the program 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -163,14 +164,15 @@ class Reader:
         by_start = {one.start: one for one in self.book.mappings}
         heap = self.glibc_heap(look, is_full) if look.allocator == GLIBC else None
         in_glibc = 0
-        for start, rest in sorted(rests.items()):
-            one = by_start.get(start)
-            if one is None:
-                look.parts["mappings"] += rest
-            elif heap is not None and any(a < one.end and b > start for a, b in heap.ranges):
-                in_glibc += rest
-            else:
-                self.add_mapping(look, found, one, rest, is_full)
+        with self.memory.reading(SECONDS):
+            for start, rest in sorted(rests.items()):
+                one = by_start.get(start)
+                if one is None:
+                    look.parts["mappings"] += rest
+                elif heap is not None and any(a < one.end and b > start for a, b in heap.ranges):
+                    in_glibc += rest
+                else:
+                    self.add_mapping(look, found, one, rest, is_full)
         if heap is not None:
             retained = min(heap.retained, in_glibc)
             look.parts["retained"] += retained
@@ -220,9 +222,10 @@ class Reader:
         elif rest >= LEAST and not is_heap:
             rest -= self.look_into(look, found, one, rest, parts, is_full)
         if one.huge >= HUGE_LEAST and rest > 0:
-            unused = min(zero_bytes(self.memory, [(one.start, one.end)]), one.huge, rest)
-            parts["huge"] += unused
-            rest -= unused
+            with contextlib.suppress(Failed):
+                unused = min(zero_bytes(self.memory, [(one.start, one.end)]), one.huge, rest)
+                parts["huge"] += unused
+                rest -= unused
         is_malloc = is_heap or look.allocator not in (GLIBC, "poolshim")
         parts["heap" if is_malloc else "mappings"] += rest
         if not is_malloc and rest >= LEAST:
@@ -239,8 +242,11 @@ class Reader:
         if before is not None and not is_full and before[0] == one.end:
             inside = before[1]
         else:
-            with self.memory.reading(SECONDS):
+            try:
                 inside = self.contents(look, found, one)
+            except Failed as error:
+                look.notes.append(f"some mappings cannot be divided: {error}")
+                inside = Counter()
             self.cache[one.start] = one.end, inside
         total = sum(inside.values())
         scale = min(1.0, rest / total) if total else 0.0

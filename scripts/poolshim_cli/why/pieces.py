@@ -9,11 +9,14 @@ it as present from then on.
 
 from __future__ import annotations
 
+import re
+
 from ..live.memory import IS_TOUCHED, PAGE_BYTES, PRESENT, Memory, Unreadable
 
 WINDOW_PAGES = 64  # of a piece at most
 PIECES_MAX = 1024  # in memory
 WORD_BYTES = 8
+TOUCHED = re.compile(rb"[\1\2]")
 # 0: never touched, 1: in swap, 2: present.
 STATES = bytes(2 if value & PRESENT else one for value, one in enumerate(IS_TOUCHED))
 
@@ -31,6 +34,11 @@ class Pieces:
         """Whether the page of an address was touched."""
         page = (address - self.start) // PAGE_BYTES
         return 0 <= page < len(self.states) and self.states[page] != 0
+
+    def next(self, address: int) -> int:
+        """The first address from there on whose page was touched, or the end."""
+        found = TOUCHED.search(self.states, max(0, (address - self.start) // PAGE_BYTES))
+        return max(address, self.start + found.start() * PAGE_BYTES) if found else self.stop
 
     def resident(self, start: int, stop: int) -> int:
         """Bytes of the whole pages between two addresses that are in memory."""
@@ -61,3 +69,12 @@ class Pieces:
         """One word."""
         words, base, _ = self.piece(address)
         return words[(address - base) // WORD_BYTES]
+
+    def whole(self) -> bytes:
+        """All of it, zeroes where nothing was touched. For ranges of some MiB."""
+        data, at = bytearray(self.stop - self.start), self.start
+        while (at := self.next(at)) < self.stop:
+            words, base, end = self.piece(at)
+            data[base - self.start : end - self.start] = words.cast("B")
+            at = end
+        return bytes(data[: self.stop - self.start])

@@ -66,11 +66,17 @@ def used_bytes(header: bytes, nbytes: int) -> int | None:
     return count * size if count * size <= nbytes - HEADER_BYTES else None
 
 
+def aligned(address: int, nbytes: int) -> int:
+    """The next multiple from an address on."""
+    return address + -address % nbytes
+
+
 def read(memory: Memory, one: Mapping, nbytes: int) -> Pools:
     """The pools in a mapping."""
     found = Pools()
     pieces = Pieces(memory, one.start, one.end)
-    for at in range(one.start + -one.start % nbytes, one.end - nbytes + 1, nbytes):
+    at = one.start - nbytes
+    while (at := aligned(pieces.next(at + nbytes), nbytes)) + nbytes <= one.end:
         if not pieces.has(at):
             continue
         words, base, _ = pieces.piece(at)

@@ -20,6 +20,7 @@ from pathlib import Path
 from .. import elf
 from ..doctor.program import TRACES
 from ..explain.mappings import Mapping
+from ..foreign import patience
 from ..foreign.files import Contents
 from ..live.memory import Memory
 from . import pools
@@ -29,6 +30,7 @@ V8_PAGE, RUBY_PAGE = 256 << 10, 64 << 10
 GO_START, GO_BYTES = 0xC000000000, 1 << 40
 JAVA_LEAST, JAVA_ALIGNMENT = 4 << 20, 1 << 20
 PROGRAM_BYTES_MAX = 256 << 20  # of a program that is searched for texts of an allocator
+PROGRAM_SECONDS = 5.0  # of the search
 LIBRARIES = {
     "poolshim": re.compile(r"libpoolshim[.-]"), "jemalloc": re.compile(r"libjemalloc"),
     "tcmalloc": re.compile(r"libtcmalloc"), "mimalloc": re.compile(r"libmimalloc"),
@@ -85,6 +87,13 @@ def is_of_go(address: int) -> bool:
 
 def bundled(pid: int) -> str:
     """The allocator that is linked into the program itself, by its texts."""
+    with contextlib.suppress(OSError, elf.Malformed, patience.Stuck):
+        return patience.Call(text_of, pid).result(PROGRAM_SECONDS)
+    return ""
+
+
+def text_of(pid: int) -> str:
+    """The allocator that a text in the program's file names."""
     with contextlib.suppress(OSError, elf.Malformed):
         contents = Contents(f"/proc/{pid}/exe")
         if contents.nbytes <= PROGRAM_BYTES_MAX:
@@ -114,7 +123,8 @@ def ruby_pages(memory: Memory, one: Mapping, mappings: list[Mapping]) -> int:
     writable = [other for other in mappings if "w" in other.permissions and not other.is_file]
     starts = [other.start for other in writable]
     pieces, total = Pieces(memory, one.start, one.end), 0
-    for at in range(one.start + -one.start % RUBY_PAGE, one.end - RUBY_PAGE + 1, RUBY_PAGE):
+    at = one.start - RUBY_PAGE
+    while (at := pools.aligned(pieces.next(at + RUBY_PAGE), RUBY_PAGE)) + RUBY_PAGE <= one.end:
         if not pieces.has(at):
             continue
         words, base, _ = pieces.piece(at)

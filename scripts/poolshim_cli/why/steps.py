@@ -13,13 +13,14 @@ import stat
 from pathlib import Path
 
 from ..explain.verdict import MIB, mib
-from ..foreign import files
+from ..foreign import files, patience
 from ..foreign.text import printable
 from .watching import Watch
 
 LIMIT_SPARE = 1.25  # of the live set: a limit that leaves room for peaks
 FILES_MAX = 5000  # of tmpfs that are looked at
 MOUNTS_MAX = 64
+FILES_SECONDS = 3.0  # of looking at them
 TMPFS = re.compile(r"^\d+ \d+ \S+ \S+ (\S+) .* - tmpfs ", re.M)
 STACKS = ("have fewer threads, shallower recursion or smaller buffers on the stack: the touched "
           "part of a stack is resident until its thread ends")  # fmt: skip
@@ -153,19 +154,29 @@ def nothing(watch: Watch) -> str:
 def largest_files(watch: Watch) -> list[tuple[str, int]]:
     """The largest files in the tmpfs mounts of the process, and those that it maps."""
     found: dict[str, int] = dict(watch.last.names.get("shared", {}))
-    with contextlib.suppress(OSError):
-        text = files.read_proc(watch.pid, "mountinfo").decode(errors="surrogateescape")
-        root, left = Path(f"/proc/{watch.pid}/root"), [FILES_MAX]
-        for place in TMPFS.findall(text)[:MOUNTS_MAX]:
-            add_files(root, place, found, left)
+    with contextlib.suppress(OSError, patience.Stuck):  # a mount below may be one that blocks
+        found.update(patience.Call(files_of, watch.pid).result(FILES_SECONDS))
     return sorted(((printable(name), size) for name, size in found.items() if size >= MIB),
                   key=lambda one: -one[1])  # fmt: skip
+
+
+def files_of(pid: int) -> dict[str, int]:
+    """Path -> bytes of the files in the tmpfs mounts of a process."""
+    found: dict[str, int] = {}
+    text = files.read_proc(pid, "mountinfo").decode(errors="surrogateescape")
+    root, left = Path(f"/proc/{pid}/root"), [FILES_MAX]
+    for place in TMPFS.findall(text)[:MOUNTS_MAX]:
+        add_files(root, place, found, left)
+    return found
 
 
 def add_files(root: Path, place: str, found: dict[str, int], left: list[int]) -> None:
     """Adds the files of one mount, without following links."""
     for folder, below, names in os.walk(root / place.lstrip("/")):
+        if left[0] < 0:
+            return
         below[:] = [name for name in below if not os.path.ismount(os.path.join(folder, name))]
+        left[0] -= 1
         for name in names:
             left[0] -= 1
             if left[0] < 0:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ..explain.growth import Floors
 from ..explain.verdict import MIB, mib, percent
-from . import steps
+from . import jvm, steps
 from .group import Group
 from .growth import MINUTE_S, Rate, duration, floors_of, rate_of, seconds_until
 from .parts import PARTS, Look
@@ -188,6 +188,10 @@ def runtime(watch: Watch) -> Verdict | None:
     nbytes = look.parts["runtime"]
     text = (f"the heap of {look.runtime}: {mib(nbytes)} of {mib(look.rss)} resident; its garbage "
             "collector decides when they return")  # fmt: skip
+    figures = jvm.heap_of(watch.pid) if look.runtime == "Java" else None
+    if figures is not None:
+        text += (f"; by its own account {mib(figures[0])} are in use since the last collection, and "
+                 f"{mib(figures[1])} are committed")  # fmt: skip
     return Verdict("runtime", nbytes, text, steps.runtime(watch, look.runtime), "runtime")
 
 
