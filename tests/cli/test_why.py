@@ -20,6 +20,7 @@ from planting import MIB, Plant, plant, planted, why  # noqa: F401
 
 pytestmark = [pytest.mark.preload, pytest.mark.slow]
 
+ID = "3f2a9c41d07e" + "5b" * 26
 READY = "import sys, time\nprint(1, flush=True)\n"
 PYTHON_LEAK = READY + """
 kept = []
@@ -156,6 +157,26 @@ def test_a_limit_that_the_live_set_fills(plant: Plant, allocator: str) -> None: 
         assert cause_of(found) == ("limit", "limit"), found
         assert found["group"]["limits"][0]["bytes"] == 64 * MIB
         end(pid)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("word", [f"{ID[:12]}", "why-pod-1"])
+def test_a_container_by_its_id_and_by_its_host_name(plant: Plant, word: str) -> None:  # noqa: F811
+    with limited_group(100 * MIB, "-why") as outer:
+        group = outer / f"cri-containerd-{ID}.scope"
+        group.mkdir()
+        try:
+            small = plant("live", "4", preexec_fn=entering(group), HOSTNAME="why-pod-1")
+            large = plant("live", "30", preexec_fn=entering(group), HOSTNAME="why-pod-1")
+            found = why(word, seconds="1")
+            assert found["is_container"] and found["pid"] == large
+            assert {one["pid"] for one in found["processes"]} == {small, large}
+            assert found["group"]["path"].endswith(group.name)
+            assert cause_of(found) == ("nothing", "")
+            end(small)
+            end(large)
+        finally:
+            group.rmdir()
 
 
 @pytest.mark.root

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""`poolshim why`: say why the memory of any process or container is resident, and what to do."""
+"""`poolshim why`: say why the memory of a process or container is resident."""

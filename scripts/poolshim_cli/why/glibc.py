@@ -21,12 +21,12 @@ from . import arenas
 from .arenas import Arena, Unknown
 from .pieces import Pieces
 
-SECONDS = 8.0  # of one walk
+SECONDS = 20.0  # of one walk; some million chunks take 3 s
 ATTEMPTS = 4
 CHUNK_LEAST, HEADER_BYTES = 32, 16
 IN_USE, MAPPED = 1, 2  # flags of a size: the chunk before is used; the chunk is a mapping
 SIZE = ~7
-FAST_MAX = 4_000_000  # chunks of fastbins that are followed
+MARKS_MAX = 128 << 20  # bytes of marks: heaps of 2 GiB
 LINK_AT = 16  # of the next chunk of a fastbin
 TCACHE_CHUNK, TCACHE_BINS = 0x290, 64
 TCACHES_MAX, TCACHE_COUNT_MAX = 65536, 1 << 16
@@ -98,7 +98,10 @@ class Walk:
             self.heap.ranges.append((base, end))
         for arena in found:
             self.heap.system += arena.system_bytes
-        self.fast = self.fast_chunks(found)
+        self.marks: dict[int, bytearray] = {}  # by heap: a byte per 16 bytes, 1 where a fast chunk is
+        for arena in found:
+            for number, chunk in enumerate(arena.fastbins):
+                self.heap.fast += self.follow(chunk, CHUNK_LEAST + 16 * number)
         for pieces, (_, first, stop, end) in zip(self.parts, regions, strict=True):
             self.heap.resident += pieces.resident(pieces.start, pieces.stop)
             self.region(pieces, first, stop, end)
@@ -120,36 +123,37 @@ class Walk:
         first += (-first) % 16
         return start, first, main.top, end
 
-    def fast_chunks(self, found: list[Arena]) -> set[int]:
-        """Addresses of the chunks in fastbins."""
-        chunks: set[int] = set()
-        for arena in found:
-            for number, first in enumerate(arena.fastbins):
-                count = len(chunks)
-                self.follow(first, CHUNK_LEAST + 16 * number, chunks)
-                self.heap.fast += (len(chunks) - count) * (CHUNK_LEAST + 16 * number)
-        return chunks
+    def marks_of(self, pieces: Pieces) -> bytearray:
+        """The marks of one heap."""
+        found = self.marks.get(pieces.start)
+        if found is None:
+            nbytes = (pieces.stop - pieces.start) // 16
+            if nbytes + sum(map(len, self.marks.values())) > MARKS_MAX:
+                raise Unknown("it is too large for its small free chunks to be marked")
+            found = self.marks[pieces.start] = bytearray(nbytes)
+        return found
 
-    def follow(self, first: int, length: int, chunks: set[int]) -> None:
-        """Adds the chunks of one list. Its links are masked by their places since 2.32."""
-        at, base, end, is_masked = first, 0, 0, None
-        words = memoryview(b"")
+    def follow(self, first: int, length: int) -> int:
+        """Marks the chunks of one list of fastbins; returns their bytes. Its links are masked by
+        their places since 2.32."""
+        at, base, end, is_masked, count = first, 0, 0, None, 0
+        words, marks, start = memoryview(b""), bytearray(), 0
         while at:
             if not base <= at < end:
                 pieces = self.pieces_of(at)
                 words, base, end = pieces.piece(at)
-            index = (at - base) // 8
-            if at % 16 or at in chunks or words[index + 1] & SIZE != length:
+                marks, start = self.marks_of(pieces), pieces.start
+            index, mark = (at - base) // 8, (at - start) // 16
+            if at % 16 or marks[mark] or words[index + 1] & SIZE != length:
                 raise Unknown("a list of small free chunks is broken")
-            chunks.add(at)
-            if len(chunks) > FAST_MAX:
-                raise Unknown("it has too many small free chunks")
+            marks[mark], count = 1, count + 1
             is_last = at + LINK_AT >= end  # of the piece
             link = pieces.word(at + LINK_AT) if is_last else words[index + 2]
             mask = at + LINK_AT >> 12
             if is_masked is None and link:
                 is_masked = link == mask or any(one.has(link ^ mask) for one in self.parts)
             at = link ^ mask if is_masked else link
+        return count * length
 
     def pieces_of(self, address: int) -> Pieces:
         """The heap that has an address."""
@@ -161,20 +165,22 @@ class Walk:
     def region(self, pieces: Pieces, first: int, stop: int, end: int) -> None:
         """Adds the chunks of one heap: from the first one to the top, or to the fence at the end
         of a heap that was filled up."""
-        at, before, run = first, 0, 0
-        fast = self.fast
+        at, before, run = first, first, 0
+        size, least = SIZE, CHUNK_LEAST  # a loop over each chunk: local names
+        marks, origin = self.marks.get(pieces.start), pieces.start
         while at < stop:
             words, base, limit = pieces.piece(at)
             limit = min(limit, stop)
             while at < limit:
                 head = words[(at - base >> 3) + 1]
-                if before and (not head & IN_USE or before in fast):
-                    run = run or before
-                elif run:
-                    self.add_free(pieces, run, before)
-                    run = 0
-                length = head & SIZE
-                if length < CHUNK_LEAST or length & 15 or at + length > stop:
+                if at == first or head & 1 and not (marks and marks[before - origin >> 4]):
+                    if run:
+                        self.add_free(pieces, run, before)
+                        run = 0
+                elif not run:
+                    run = before
+                length = head & size
+                if length < least or length & 15:
                     if self.is_fence(length, at, end) and stop == end:
                         self.add_free(pieces, run, at)
                         return
@@ -185,9 +191,11 @@ class Walk:
         if at != stop:
             raise Unknown("the last chunk does not end at the top")
         head = pieces.word(at + 8)
-        if before and not run and (not head & IN_USE or before in fast):
-            run = before
-        elif run and head & IN_USE and before not in fast:
+        is_marked = bool(marks and marks[before - origin >> 4])
+        is_free = before < stop and (not head & IN_USE or is_marked)
+        if is_free:
+            run = run or before
+        elif run:
             self.add_free(pieces, run, before)
             run = 0
         self.heap.top += end - stop

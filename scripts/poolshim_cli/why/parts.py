@@ -178,10 +178,14 @@ class Reader:
             look.parts["retained"] += retained
             look.parts["live"] += in_glibc - retained
         self.name_allocator(look)
+        is_unknown = look.is_python and not look.pool_count and is_full
+        if is_unknown and look.parts["mappings"] >= look.rss // 4:
+            look.notes.append("no pools of Python were recognised: an unknown version of it, or "
+                              "PYTHONMALLOC is set")  # fmt: skip
 
     def glibc_heap(self, look: Look, is_full: bool) -> Heap | None:
         """The chunks; None where they cannot be read, with a note."""
-        if not is_full and self.heap is not None:
+        if not is_full:
             look.glibc = self.heap
             return self.heap
         try:

@@ -13,8 +13,8 @@ import re
 
 from ..live.memory import IS_TOUCHED, PAGE_BYTES, PRESENT, Memory, Unreadable
 
-WINDOW_PAGES = 64  # of a piece at most
-PIECES_MAX = 1024  # in memory
+WINDOW_PAGES = 256  # of a piece at most
+PIECES_MAX = 256  # in memory
 WORD_BYTES = 8
 TOUCHED = re.compile(rb"[\1\2]")
 # 0: never touched, 1: in swap, 2: present.

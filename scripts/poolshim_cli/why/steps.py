@@ -15,6 +15,7 @@ from pathlib import Path
 from ..explain.verdict import MIB, mib
 from ..foreign import files, patience
 from ..foreign.text import printable
+from .group import Group
 from .watching import Watch
 
 LIMIT_SPARE = 1.25  # of the live set: a limit that leaves room for peaks
@@ -122,10 +123,15 @@ def limit(watch: Watch, used: int) -> str:
             "memory")  # fmt: skip
 
 
+def group(one: Group) -> str:
+    """Of a limit that other processes fill."""
+    return f"`poolshim why {one.path}` looks at the largest process of the group"
+
+
 def cache(watch: Watch) -> str:
     """Of page cache."""
-    group = watch.group
-    need = mib(group.unreclaimable) if group is not None else "memory that cannot be dropped"
+    one = watch.group
+    need = mib(one.unreclaimable) if one is not None else "memory that cannot be dropped"
     return f"do nothing: compare the limit with {need}, not with the usage"
 
 
