@@ -91,10 +91,10 @@ def test_the_tightest_limit_may_be_above(tmp_path: Path) -> None:
     """Of a pod with several containers, whose own limits are larger than the rest of the pod's."""
     folder = tree_2(tmp_path, "/kubepods/pod1/one", limit=str(1000 * MIB))
     write(folder.parent, {"memory.max": str(200 * MIB), "memory.current": str(190 * MIB),
-                          "memory.high": str(199 * MIB)})  # fmt: skip
+                          "memory.high": str(150 * MIB)})  # fmt: skip
     level = found_in(tmp_path).tightest
     assert level is not None
-    assert (level.path, level.limit, level.source) == ("/kubepods/pod1", 199 * MIB, "memory.high")
+    assert (level.path, level.limit, level.source) == ("/kubepods/pod1", 150 * MIB, "memory.high")
 
 
 @each_row("path, part, below", [

@@ -98,7 +98,7 @@ class Walk:
             self.heap.ranges.append((base, end))
         for arena in found:
             self.heap.system += arena.system_bytes
-        self.marks: dict[int, bytearray] = {}  # by heap: a byte per 16 bytes, 1 where a fast chunk is
+        self.marks: dict[int, bytearray] = {}  # by heap: a byte per 16 bytes, 1 at a fast chunk
         for arena in found:
             for number, chunk in enumerate(arena.fastbins):
                 self.heap.fast += self.follow(chunk, CHUNK_LEAST + 16 * number)

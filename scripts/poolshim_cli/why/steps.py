@@ -90,13 +90,21 @@ def runtime(watch: Watch, name: str) -> str:
     return step.replace("PID", str(watch.pid))
 
 
+def is_pinned(watch: Watch) -> bool:
+    """Whether most of glibc's free memory lies in pages with live blocks."""
+    heap = watch.last.glibc
+    return heap is not None and heap.returnable < heap.retained / 4
+
+
 def retained(watch: Watch) -> str:
     """Of free memory that malloc retains."""
     if is_on_poolshim(watch):
         return (f"`poolshim trim {watch.pid}` returns free pages now; `poolshim explain --pid "
                 f"{watch.pid}` names the call sites that pin the rest")  # fmt: skip
-    return (f"start it as `poolshim run {background(watch)}-- {program_of(watch)} ...`; until then "
-            "malloc_trim(0), called by the program, returns whole pages")  # fmt: skip
+    start = f"start it as `poolshim run {background(watch)}-- {program_of(watch)} ...`"
+    if is_pinned(watch):
+        return f"{start}, then `poolshim explain --pid PID` names the call sites that pin it"
+    return f"{start}; until then malloc_trim(0), called by the program, returns whole pages"
 
 
 def python_free(watch: Watch) -> str:

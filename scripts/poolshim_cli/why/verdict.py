@@ -160,8 +160,11 @@ def retained(watch: Watch) -> Verdict | None:
     heap = look.glibc
     if heap is not None:
         where = f" in {heap.arena_count} arenas" if heap.arena_count > 1 else ""
-        text += (f"{where}; whole pages of it are {mib(heap.returnable)}, about what a preload of "
-                 "poolshim returns")  # fmt: skip
+        if steps.is_pinned(watch):
+            text += f"{where}; live blocks pin all but {mib(heap.returnable)} of it in their pages"
+        else:
+            text += (f"{where}; whole pages of it are {mib(heap.returnable)}, about what a preload "
+                     "of poolshim returns")  # fmt: skip
     return Verdict("retained", nbytes, text, steps.retained(watch), "retained")
 
 
@@ -191,8 +194,8 @@ def runtime(watch: Watch) -> Verdict | None:
             "collector decides when they return")  # fmt: skip
     figures = jvm.heap_of(watch.pid) if look.runtime == "Java" else None
     if figures is not None:
-        text += (f"; by its own account {mib(figures[0])} are in use since the last collection, and "
-                 f"{mib(figures[1])} are committed")  # fmt: skip
+        text += (f"; by its own account {mib(figures[0])} are in use since the last collection, "
+                 f"and {mib(figures[1])} are committed")  # fmt: skip
     return Verdict("runtime", nbytes, text, steps.runtime(watch, look.runtime), "runtime")
 
 

@@ -26,7 +26,7 @@ from .parts import Look, Reader, rollup_of
 from .targets import Target, comm_of
 
 LOOKS = 24  # in the time that was asked for
-PAUSE_LEAST_S = 0.1
+PAUSE_LEAST_S, PAUSE_MOST_S = 0.1, 2.0
 COST_SHARE = 0.33
 LOOKS_MAX = 960  # in memory; every second one is dropped then
 FAMILY_MAX = 32  # processes whose copies are counted
@@ -113,7 +113,7 @@ class Watch:
 
     def run(self, seconds: float) -> None:
         """Looks for so long. Ctrl-C ends it early; so does the end of the process."""
-        self.pause_s = max(PAUSE_LEAST_S, self.pause_s, seconds / LOOKS)
+        self.pause_s = max(self.pause_s, min(seconds / LOOKS, PAUSE_MOST_S))
         try:
             self.look_until(time.monotonic() + seconds)
         except KeyboardInterrupt:
