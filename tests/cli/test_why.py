@@ -87,7 +87,8 @@ def test_the_cause_is_named(
     found = why(plant(*words, allocator=allocator))
     assert cause_of(found) == (cause, part), found
     assert found["allocator"] == allocator
-    assert found["verdict"]["next"] and found["outlook"]
+    assert found["verdict"]["next"]
+    assert found["outlook"].startswith("it grows by") == (cause == "growth"), found["outlook"]
 
 
 @pytest.mark.thp

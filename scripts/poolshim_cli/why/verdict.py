@@ -332,10 +332,13 @@ def outlook(watch: Watch, available: int) -> str:
     series = watch.series(lambda one: float(one.rss + one.swap))
     if watch.target.is_container and group is not None:
         series = watch.group_series(lambda one: float(one.unreclaimable))
-    rate, floors = rate_of(series), floors_of(series)
+    rate, is_lasting = rate_of(series), floors_of(series).is_lasting(look.rss)
     if rate is None:
         return "too few looks to tell whether it grows: watch for longer (--seconds)"
-    if not rate.is_growth or not floors.is_lasting(look.rss):
+    found = growths(watch)
+    if found and not is_lasting:  # resident memory may grow in steps, for example of huge pages
+        rate = rate_of(watch.series(part_of(found[0][0]))) or rate
+    if not rate.is_growth or not (is_lasting or found):
         return f"no lasting growth in {watch.span_s:.1f} s: it remains near {mib(series[-1][1])}"
     left, what = available, "the memory of the machine"
     level = group.tightest if group is not None else None
