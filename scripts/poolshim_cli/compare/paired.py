@@ -82,6 +82,18 @@ def estimate(values: Sequence[float]) -> tuple[float, float]:
     return mean, math.sqrt(variance / count) / (1 - 2 * cut / count)
 
 
+def freedom_of(count: int) -> int:
+    """Yuen's degree of freedom less one where values were trimmed: far out in the tail, where the
+    levels of many cells lie, Yuen's own is wrong up to 1.7 times as often as its level."""
+    cut = trimmed_count(count)
+    return count - 2 * cut - (2 if cut else 1)
+
+
+def interval_half(values: Sequence[float], level: float = LEVEL) -> float:
+    """Half of the interval of the trimmed mean; at least two values."""
+    return student_quantile(level, freedom_of(len(values))) * estimate(values)[1]
+
+
 def logarithms(measured: Sequence[float], base: Sequence[float]) -> list[float]:
     """The logarithm of the ratio in each round."""
     if len(measured) != len(base) or not measured:
@@ -108,10 +120,6 @@ def ratio_of(
     mean, error = estimate(logs)
     if len(logs) < ROUNDS_MIN:
         return Ratio(math.exp(mean), None, None)
-    # Yuen's degree of freedom less one where values were trimmed: far out in the tail, where the
-    # levels of many cells lie, Yuen's own is wrong up to 1.7 times as often as its level.
-    cut = trimmed_count(len(logs))
-    freedom = len(logs) - 2 * cut - (2 if cut else 1)
-    level = 1 - (1 - LEVEL) / max(cells, 1)
-    half = student_quantile(level, freedom) * max(error, least_error)
+    half = student_quantile(1 - (1 - LEVEL) / max(cells, 1), freedom_of(len(logs)))
+    half *= max(error, least_error)
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))

@@ -80,7 +80,7 @@ def start(words: list[str], env: dict[str, str], **options: object) -> "subproce
 
 
 def launch(
-    words: list[str], env: dict[str, str], result: str
+    words: list[str], env: dict[str, str], result: str, complainant: str = COMPLAINANT
 ) -> "subprocess.Popen[bytes]":
     """The command below the launcher, a small program: the kernel counts the memory of whatever
     forks as the child's own, and this one is Python. The settings are for the command alone."""
@@ -91,7 +91,7 @@ def launch(
                for word in ("--env", f"{name}={value}")]  # fmt: skip
     bare = {name: value for name, value in env.items() if not name.startswith(own)}
     program = places.find().launcher
-    line = [COMPLAINANT, "--untraced", "-o", result, *options, "--", *words]
+    line = [complainant, "--untraced", "-o", result, *options, "--", *words]
     try:
         return subprocess.Popen(line, executable=program, env=bare)
     except OSError as error:
@@ -243,21 +243,29 @@ def served(
             yield server, load_words
 
 
+def put_load(
+    serving: Serving, server: "subprocess.Popen[bytes]", words: list[str],
+    step: Callable[["subprocess.Popen[bytes]"], float],
+) -> None:
+    """Runs the load to its end; step looks at the server meanwhile, and says when to look again."""
+    load = start(words, clean_environment(), stdin=subprocess.DEVNULL,
+                 stdout=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+    with stopped(load):
+        while load.poll() is None and server.poll() is None:
+            pause(load, step(server))
+    if server.poll() is not None:
+        raise Failed(f"{shlex.split(serving.server)[0]}: the server ended under its load")
+    if load.returncode != 0:
+        raise Failed(f"{words[0]}: the load ended with {load.returncode}")
+
+
 def go_through(
     serving: Serving, env: dict[str, str], step: Callable[["subprocess.Popen[bytes]"], float]
 ) -> None:
     """A server under its load and for a while after it; step looks at it, and says for after how
     many seconds to look again."""
     with served(serving, env) as (server, load_words):
-        load = start(load_words, clean_environment(), stdin=subprocess.DEVNULL,
-                     stdout=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
-        with stopped(load):
-            while load.poll() is None and server.poll() is None:
-                pause(load, step(server))
-        if server.poll() is not None:
-            raise Failed(f"{shlex.split(serving.server)[0]}: the server ended under its load")
-        if load.returncode != 0:
-            raise Failed(f"{load_words[0]}: the load ended with {load.returncode}")
+        put_load(serving, server, load_words, step)
         until_s = time.monotonic() + serving.rest_s
         while server.poll() is None and (left_s := until_s - time.monotonic()) > 0:
             pause(server, min(left_s, step(server)))
