@@ -20,8 +20,8 @@ from ..compare.paired import estimate as trimmed
 from .looks import Look
 
 TOTAL = -1  # in place of a block size: all of them
-LASTING_SHARE = 0.5  # of the growth before, that the rounds which confirm it have at least
-RECENT_SHARE = 0.25  # likewise, of the last of these rounds
+LASTING_SHARE = 0.7  # of the growth before, that the rounds which confirm it have at least
+RECENT_SHARE = 0.5  # likewise, of the last of these rounds
 
 
 @dataclass(frozen=True)
