@@ -63,7 +63,8 @@ def test_it_lists_the_call_sites(build_dir: Path, program: Path) -> None:
     assert len(done.stdout.splitlines()) == 6, "the program's own output and nothing else"
     head, columns, *rows = done.stderr.splitlines()
     assert "live at the end" in head and "a sample every 512 KiB" in head
-    assert columns.split() == ["MiB", "±", "%", "blocks", "call", "site"]
+    figures = ["MiB", "±", "%", "blocks", "MiB/s", "blocks/s", "lifetime"]
+    assert columns.split() == [*figures, "call", "site"]
     assert rows[0].split()[-1] == "keep_large"
     assert "< work < main" in rows[1]
 

@@ -13,11 +13,13 @@ the command; of --read and --pid 0.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TextIO
 
@@ -28,36 +30,13 @@ from ..folds import Folds
 from ..foreign.perf_map import PerfMap
 from ..machine import HARNESS_PREFIXES
 from ..sizes import mib
-from . import dumps, flame, live
+from . import dumps, flame, live, table
 from .arguments import HELP, SECONDS, Request, interval_of, parse
-from .sites import Row, functions_of, rows_of
+from .sites import functions_of, rows_of
 
 LIVE_SHARE_LEAST = 0.01  # of the allocated bytes: below it, the live ones say little
-NAME_COLUMNS = 60
 PROFILE_SUFFIX, STATS_SUFFIX = ".pb.gz", ".json"
 FLIGHT_RECORDS, FLIGHT_SUFFIX = "poolshim-*-*[0-9].pb", ".pb"  # of those that had no exit
-
-
-def shortened(name: str) -> str:
-    """A name that leaves the table a table."""
-    return name if len(name) <= NAME_COLUMNS else name[: NAME_COLUMNS - 1] + "…"
-
-
-def print_rows(rows: list[Row], top: int, stream: TextIO) -> None:
-    """The table."""
-    total = sum(row.nbytes for row in rows)
-    print(f"{'MiB':>10} {'±':>8} {'%':>6} {'blocks':>10}  call site", file=stream)
-    for row in rows[:top]:
-        share = 100 * row.nbytes / total
-        print(f"{mib(row.nbytes):>10} {mib(row.error_bytes):>8} {share:6.1f} {row.blocks:10d}  "
-              f"{shortened(row.name)}", file=stream)  # fmt: skip
-        if row.callers:
-            callers = " < ".join(shortened(name) for name in row.callers)
-            print(f"{'':37}  < {callers}", file=stream)
-    rest = rows[top:]
-    if rest:
-        print(f"{mib(sum(row.nbytes for row in rest)):>10} {'':8} {'':6} "
-              f"{sum(row.blocks for row in rest):10d}  {len(rest)} more", file=stream)  # fmt: skip
 
 
 def kind_of(request: Request, profile: pprof.Profile) -> str:
@@ -71,9 +50,8 @@ def perf_map_of(pid: int | None) -> PerfMap | None:
     return PerfMap(Path(f"/tmp/perf-{pid}.map")) if pid is not None else None
 
 
-def what_of(kind: str, profile: pprof.Profile) -> str:
-    """Which memory is listed. A profile with a duration is of a process that ran before it."""
-    seconds = profile.duration_nanos / 1e9
+def what_of(kind: str, seconds: float) -> str:
+    """Which memory is listed. seconds: of a profile of a process that ran before it."""
     if kind == "inuse":
         return "live at the end"
     return f"allocated in {seconds:.1f} s" if seconds else "allocated since the start"
@@ -81,28 +59,30 @@ def what_of(kind: str, profile: pprof.Profile) -> str:
 
 def report(
     request: Request, profile: pprof.Profile, names: symbols.Symbols, stream: TextIO,
-    more: dict[str, object] | None = None,
+    more: dict[str, object] | None = None, run_s: float = 0.0,
 ) -> None:  # fmt: skip
-    """One profile."""
-    kind = kind_of(request, profile)
+    """One profile. run_s: of a command, how long it had run; a file of --pid has its own time."""
+    kind, sampled_s = kind_of(request, profile), profile.duration_nanos / 1e9
+    seconds = sampled_s or run_s
     draw_profile(request, profile, names)
-    rows = rows_of(profile, names, kind, request.folds)
+    rows = rows_of(profile, names, kind, request.folds, seconds)
     if request.is_json:
         found = {"kind": kind, "interval_bytes": profile.period, "comments": profile.comments,
-                 "notes": names.notes, "sites": [vars(row) for row in rows], **(more or {})}
+                 "notes": names.notes, "sites": [row.to_json() for row in rows],
+                 "seconds": round(seconds, 3) if seconds else None, **(more or {})}
         print(json.dumps(found))  # fmt: skip
         return
     total = profile.total(f"{kind}_space")
     made = f"{mib(profile.total('alloc_space'))} MiB allocated"
-    seconds = profile.duration_nanos / 1e9
-    print(f"{mib(total)} MiB {what_of(kind, profile)}, {made}"
-          f"{f' in {seconds:.1f} s' if seconds else ''}; a sample every "
-          f"{profile.period / 1024:g} KiB", file=stream)  # fmt: skip
+    head = (f"{mib(total)} MiB {what_of(kind, sampled_s)}, {made}"
+            f"{f' in {seconds:.1f} s' if seconds else ''}; a sample every "
+            f"{profile.period / 1024:g} KiB")  # fmt: skip
+    print(table.folded(head, stream), file=stream)
     if kind == "alloc" and not request.is_alloc:
         print("nearly nothing was live at the end: these are all allocations", file=stream)
-    print_rows(rows, request.top, stream)
+    table.print_rows(rows, request.top, stream)
     for line in (*profile.comments, *names.notes):
-        print(f"note: {line}", file=stream)
+        print(table.folded(f"note: {line}", stream), file=stream)
 
 
 def draw(path: Path, node: flame.Node, title: str, note: str, is_difference: bool = False) -> None:
@@ -120,7 +100,7 @@ def draw_profile(request: Request, profile: pprof.Profile, names: symbols.Symbol
     for sample in profile.samples:
         if sample.values[index] > 0:
             root.add(reversed(functions_of(sample, names)), sample.values[index], 0)
-    what = what_of(kind, profile)
+    what = what_of(kind, profile.duration_nanos / 1e9)
     title = " ".join(request.command) or str(request.read or f"process {request.pid}")
     draw(request.flame, root, title, f"{mib(root.value)} MiB {what}, by call stack")
 
@@ -138,31 +118,19 @@ def named(
     return profiles, [dumps.stacks_of(one, names, sites) for one in profiles], names.notes
 
 
-def print_changes(rows: list[dumps.Change], top: int) -> None:
-    """The table."""
-    print(f"{'MiB':>10} {'±':>8} {'blocks':>10}  call site")
-    for row in rows[:top]:
-        sign = "+" if row.nbytes > 0 else "-"
-        print(f"{sign + mib(abs(row.nbytes)):>10} {mib(row.error_bytes):>8} {row.blocks:+10d}  "
-              f"{shortened(row.name)}")  # fmt: skip
-        if row.callers:
-            print(f"{'':30}  < " + " < ".join(shortened(name) for name in row.callers))
-    if rows[top:]:
-        rest = sum(row.nbytes for row in rows[top:])
-        sign = "+" if rest >= 0 else "-"
-        print(f"{sign + mib(abs(rest)):>10} {'':8} {'':10}  {len(rows) - top} more")
-
-
-def report_changes(request: Request, rows: list[dumps.Change], head: str, notes: list[str]) -> None:
-    """Reports the changes between several profiles."""
+def report_changes(
+    request: Request, rows: list[dumps.Change], head: str, notes: list[str], seconds: float = 0.0
+) -> None:
+    """Reports the changes between several profiles; with rates if so many seconds are between."""
     if request.is_json:
-        print(json.dumps({"sites": [vars(row) for row in rows], "notes": notes}))
+        sites = [row.to_json(seconds) for row in rows]
+        print(json.dumps({"sites": sites, "notes": notes, "seconds": round(seconds, 3) or None}))
         return
-    print(head)
+    print(table.folded(head, sys.stdout))
     if rows:
-        print_changes(rows, request.top)
+        table.print_changes(rows, request.top, sys.stdout, seconds)
     for line in notes:
-        print(f"note: {line}")
+        print(table.folded(f"note: {line}", sys.stdout))
 
 
 def diff(request: Request) -> None:
@@ -180,9 +148,14 @@ def diff(request: Request) -> None:
     head = (
         f"{mib(before.total(f'{kind}_space'))} MiB {what} in {request.command[0]}, "
         f"{mib(after.total(f'{kind}_space'))} in {request.command[1]}: "
-        f"{'+' if growth >= 0 else '-'}{mib(abs(growth))} MiB"
+        f"{table.signed(growth)} MiB"
     )
-    report_changes(request, rows, head, notes)
+    seconds = dumps.seconds_between(before, after) if is_same else 0.0
+    if seconds:
+        error = math.sqrt(sum(row.error_bytes**2 for row in rows))
+        head += (f" in {seconds:.1f} s, {table.signed(growth * table.MINUTE_S / seconds)} MiB per "
+                 f"minute ± {mib(round(error * table.MINUTE_S / seconds))}")  # fmt: skip
+    report_changes(request, rows, head, notes, seconds)
     if request.flame is not None:
         root = flame.Node()
         for stack in old.keys() | new.keys():
@@ -325,6 +298,7 @@ def profile_command(request: Request) -> int:
     with tempfile.TemporaryDirectory(prefix="poolshim-") as folder:
         pattern = str(Path(folder) / f"%p{PROFILE_SUFFIX}")
         flight_folder(pattern).mkdir()
+        begun_nanos = time.time_ns()
         pid, status = run(request.command, environment_of(request, pattern))
         paths = of_processes(Path(folder))
         message = missing(request.command, paths)
@@ -339,7 +313,8 @@ def profile_command(request: Request) -> int:
             print(f"{len(paths)} processes wrote a profile; this is process {found}, which "
                   "allocated most", file=sys.stderr)  # fmt: skip
         names = symbols.names_of(profile, perf_map_of(found))
-        report(request, profile, names, sys.stderr)
+        run_s = max(profile.time_nanos - begun_nanos, 0) / 1e9
+        report(request, profile, names, sys.stderr, run_s=run_s)
         if request.output is not None:
             target = keep(path, request.output, found or pid)
             print(f"profile: {target}", file=sys.stderr)

@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..callsites import NO_STACK, CallSites
 from ..pprof import Profile
 from ..symbols import Symbols
 from .sites import TWO_SIDED_95, error_of, functions_of
+
+MINUTE_S = 60.0
+BETWEEN_LEAST_S = 1.0  # below it, what grows in a minute is a guess
 
 
 class Stack(NamedTuple):
@@ -48,6 +51,14 @@ class Change:
     blocks: int
     error_bytes: int  # half of the 95 % interval
     callers: tuple[str, ...]
+
+    def to_json(self, seconds: float) -> dict[str, Any]:
+        """With the rate, where so many seconds are between the profiles; 0: not known."""
+        factor = MINUTE_S / seconds if seconds else None
+        return vars(self) | {
+            "bytes_per_minute": factor and round(self.nbytes * factor),
+            "error_bytes_per_minute": factor and round(self.error_bytes * factor),
+        }
 
 
 @dataclass
@@ -109,6 +120,15 @@ def variance_of(old: Sums, new: Sums, kind: str, is_same_run: bool) -> float:
     if kind == "alloc":
         return old.made_variance + new.made_variance
     return old.live_variance + new.live_variance
+
+
+def seconds_between(before: Profile, after: Profile) -> float:
+    """Seconds from one profile of a process to the next. 0: not known, too few, or they are of two
+    samplings of a running process, each of which knows its own blocks alone."""
+    if not before.time_nanos or before.duration_nanos or after.duration_nanos:
+        return 0.0
+    seconds = (after.time_nanos - before.time_nanos) / 1e9
+    return seconds if seconds >= BETWEEN_LEAST_S else 0.0
 
 
 def changes(

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from ..callsites import CallSites
 from ..folds import Folds
 from ..pprof import Profile, Sample
 from ..symbols import Symbols
+from . import rates
+from .rates import TWO_SIDED_95, Rate, Sum
 
-TWO_SIDED_95 = 1.96
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,13 @@ class Row:
     blocks: int
     error_bytes: int  # half of the 95 % interval
     callers: tuple[str, ...]  # of the heaviest stack, innermost first
+    rate: Rate | None = None  # None: for how long it was sampled is not known
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures of the rate beside the others."""
+        found = {name: value for name, value in vars(self).items() if name != "rate"}
+        names = [one.name for one in fields(Rate)]
+        return found | {name: getattr(self.rate, name, None) for name in names}
 
 
 def functions_of(sample: Sample, symbols: Symbols) -> list[str]:
@@ -33,32 +42,61 @@ def functions_of(sample: Sample, symbols: Symbols) -> list[str]:
 
 def error_of(nbytes: int, blocks: int, interval: int) -> float:
     """The variance of a sampled sum over blocks of the mean size."""
-    if blocks == 0:
+    if blocks <= 0 or nbytes <= 0:
         return 0.0
     size = nbytes / blocks
     hit = -math.expm1(-size / interval)
     return blocks * size * size * (1 - hit) / hit
 
 
-def rows_of(profile: Profile, symbols: Symbols, kind: str, folds: Folds) -> list[Row]:
-    """The rows by bytes, the largest first. kind: inuse or alloc."""
+@dataclass
+class Sums:
+    """Sums of a call site."""
+
+    values: Counter[str] = field(default_factory=Counter)  # by sample type
+    variances: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    stacks: Counter[tuple[str, ...]] = field(default_factory=Counter)
+
+    def add(self, values: dict[str, int], period: int) -> None:
+        """Adds a stack."""
+        self.values.update(values)
+        freed = {what: values[f"alloc_{what}"] - values[f"inuse_{what}"]
+                 for what in ("space", "objects")}  # fmt: skip
+        for kind, space, count in (
+            ("alloc", values["alloc_space"], values["alloc_objects"]),
+            ("inuse", values["inuse_space"], values["inuse_objects"]),
+            ("freed", freed["space"], freed["objects"]),
+        ):
+            self.variances[kind] += error_of(space, count, period)
+
+    def sum_of(self, kind: str) -> Sum:
+        """inuse or alloc."""
+        values = self.values
+        return Sum(values[f"{kind}_space"], values[f"{kind}_objects"], self.variances[kind])
+
+
+def rows_of(
+    profile: Profile, symbols: Symbols, kind: str, folds: Folds, seconds: float = 0.0
+) -> list[Row]:
+    """The rows by bytes, the largest first. kind: inuse or alloc. seconds: for which it was
+    sampled; 0: not known."""
     frames = [symbols.frames_of(sample.locations) for sample in profile.samples]
     sites = CallSites([frames], folds)
-    counts, spaces = profile.index_of(f"{kind}_objects"), profile.index_of(f"{kind}_space")
-    nbytes: Counter[str] = Counter()
-    blocks: Counter[str] = Counter()
-    variance: defaultdict[str, float] = defaultdict(float)
-    stacks: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
+    types = [name for name, _ in profile.types]
+    found: defaultdict[str, Sums] = defaultdict(Sums)
     for sample, stack in zip(profile.samples, frames, strict=True):
         name, callers = sites.of(stack)
-        space, count = sample.values[spaces], sample.values[counts]
-        nbytes[name] += space
-        blocks[name] += count
-        variance[name] += error_of(space, count, profile.period)
-        stacks[name][callers] += space
-    return [
-        Row(name, space, blocks[name], round(TWO_SIDED_95 * math.sqrt(variance[name])),
-            stacks[name].most_common(1)[0][0])
-        for name, space in nbytes.most_common()
-        if space > 0
-    ]  # fmt: skip
+        values = dict(zip(types, sample.values, strict=True))
+        found[name].add(values, profile.period)
+        found[name].stacks[callers] += values[f"{kind}_space"]
+    rows = []
+    for name, sums in found.items():
+        one = sums.sum_of(kind)
+        rate = None if seconds <= 0 else rates.of(
+            sums.sum_of("inuse"), sums.sum_of("alloc"), sums.variances["freed"], profile.period,
+            seconds,
+        )  # fmt: skip
+        error = round(TWO_SIDED_95 * math.sqrt(one.variance))
+        callers = sums.stacks.most_common(1)[0][0]
+        rows.append(Row(name, one.nbytes, one.blocks, error, callers, rate))
+    return sorted((row for row in rows if row.nbytes > 0), key=lambda row: -row.nbytes)
