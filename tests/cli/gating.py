@@ -105,8 +105,8 @@ int main(int count, char **words) {
         }
         return is("fail") ? 3 : 0;
     }
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((unsigned short)atoi(words[3])),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    at.sin_port = htons((unsigned short)atoi(words[3]));
     int socket_fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
     char text[32] = {0};
     if (strcmp(words[2], "load") == 0) {

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.preload
 
 POOLSHIM = ROOT / "scripts" / "poolshim"
 TURNS, SLOTS, BLOCK = 40, 2000, 1024
-# cycle: each of 2000 blocks is replaced after 2000 others. hold: nothing is freed. scratch: freed at once.
+# cycle: each of 2000 blocks is replaced after 2000 others. hold: none is freed. scratch: all are.
 PROGRAM = r"""
 #include <stdlib.h>
 #define SITE __attribute__((noinline)) static void

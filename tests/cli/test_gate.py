@@ -24,10 +24,11 @@ from under_shim import need
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
+from poolshim_cli.errors import Failed, OwnFailure  # noqa: E402
 from poolshim_cli.gate import arguments, judge, report  # noqa: E402
 from poolshim_cli.gate.judge import Change, Verdict  # noqa: E402
-from poolshim_cli.gate.looks import LARGE, Look  # noqa: E402
-from poolshim_cli.gate.outcome import Outcome  # noqa: E402
+from poolshim_cli.gate.looks import LARGE, Look, Looks  # noqa: E402
+from poolshim_cli.gate.outcome import Outcome, check_seen  # noqa: E402
 from poolshim_cli.gate.sites import Row  # noqa: E402
 
 pytestmark = pytest.mark.preload
@@ -43,7 +44,7 @@ NOISE = 30.0  # blocks
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_leak_fails_with_its_size_and_its_site(gated: Path, seed: int) -> None:  # noqa: F811
+def test_a_leak_fails_with_its_size_and_its_site(gated: Path, seed: int) -> None:
     need("addr2line")
     found = gate("--requests", str(REQUESTS), *serving(gated, "leak", seed), status=1)
     assert found["per"] == "round" and found["rounds"] == 2 * ROUNDS
@@ -60,14 +61,14 @@ def test_a_leak_fails_with_its_size_and_its_site(gated: Path, seed: int) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("mode", ["balance", "cache", "table", "warm"])
-def test_what_only_looks_like_a_leak_passes(gated: Path, mode: str, seed: int) -> None:  # noqa: F811
+def test_what_only_looks_like_a_leak_passes(gated: Path, mode: str, seed: int) -> None:
     found = gate(*serving(gated, mode, seed))
     assert found["sites"] == [] and found["sizes"] == []
     assert len(found["live_bytes"]) == found["rounds"] + 1
 
 
 @pytest.mark.slow
-def test_growth_below_what_is_allowed_passes(gated: Path) -> None:  # noqa: F811
+def test_growth_below_what_is_allowed_passes(gated: Path) -> None:
     """64 bytes of every 100th request are counted all the same."""
     found = gate(*serving(gated, "rare"), status=1)
     assert [size["block_bytes"] for size in found["sizes"]] == [64]
@@ -76,7 +77,7 @@ def test_growth_below_what_is_allowed_passes(gated: Path) -> None:  # noqa: F811
 
 
 @pytest.mark.slow
-def test_a_command_that_loops(gated: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_command_that_loops(gated: Path, tmp_path: Path) -> None:
     need("addr2line")
     junit = tmp_path / "gate.xml"
     words = [str(gated), "leak", "loop", "6", "1"]
@@ -94,7 +95,7 @@ def test_a_command_that_loops(gated: Path, tmp_path: Path) -> None:  # noqa: F81
 # ---- failures ----
 
 
-def test_a_command_that_cannot_be_judged_does_not_pass(gated: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_command_that_cannot_be_judged_does_not_pass(gated: Path, tmp_path: Path) -> None:
     junit = tmp_path / "gate.xml"
     for words, status, text in (
         ([gated, "balance", "loop", "0.1", "1"], 125, "ended too soon to tell"),
@@ -108,7 +109,7 @@ def test_a_command_that_cannot_be_judged_does_not_pass(gated: Path, tmp_path: Pa
         assert text in (case[0].get("message") or "")
 
 
-def test_a_load_that_fails_is_a_failure(gated: Path) -> None:  # noqa: F811
+def test_a_load_that_fails_is_a_failure(gated: Path) -> None:
     server = serving(gated, "balance")[:2]
     done = run_captured([POOLSHIM, "gate", *server, "--load", "false {port}"])
     assert "the load ended with 1" in complaint(done, "gate", 1)
@@ -130,6 +131,17 @@ def test_bad_command_lines(words: list[str], text: str) -> None:
     done = run_captured([POOLSHIM, "gate", *words])
     assert text in complaint(done, "gate", done.returncode)
     assert done.returncode == 2
+
+
+@each_row("error, status", [
+    (OwnFailure("the right to trace it is needed", 126), 126), (Failed("another version"), 125),
+])  # fmt: skip
+def test_memory_that_cannot_be_read_does_not_pass(error: Exception, status: int) -> None:
+    looks = Looks()
+    looks.refuse(error)
+    with pytest.raises(OwnFailure, match=str(error)) as refused:
+        check_seen(looks, [Look(0.0)], "server")
+    assert refused.value.status == status
 
 
 # ---- the verdict, on rounds that are made up ----
@@ -227,7 +239,7 @@ def test_names_of_others_do_no_harm_in_xml() -> None:
     assert case.get("name") == "x?y" and case[0].text == "a?[2J <b> & c"
 
 
-def test_ctrl_c_leaves_no_server(gated: Path) -> None:  # noqa: F811
+def test_ctrl_c_leaves_no_server(gated: Path) -> None:
     words = serving(gated, "balance", requests=100_000)
     words[1] += "77"  # a seed that no other server has
     with subprocess.Popen(

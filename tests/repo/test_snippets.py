@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The unit and the manifest of docs/containers.md are what systemd and Kubernetes read.
+"""The unit and the manifest of docs/containers.md are what systemd and Kubernetes read, the jobs of
+docs/gate.md what the services and the command do.
 
     scripts/test tests/repo/test_snippets.py
 
@@ -9,13 +10,20 @@ The Dockerfiles are run by scripts/test --packages.
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
 from table import each_row
+from test_habits import workflow_problems
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from poolshim_cli.gate import arguments  # noqa: E402
 
 TEXT = (ROOT / "docs" / "containers.md").read_text()
 
@@ -57,3 +65,39 @@ def manifest_is_yaml_whose_volumes_exist(tmp_path: Path) -> None:
 @each_row("check", [drop_in_is_understood_by_systemd, manifest_is_yaml_whose_volumes_exist])
 def test_snippets(tmp_path: Path, check: Callable[[Path], None]) -> None:
     check(tmp_path)
+
+
+# ---- the jobs of docs/gate.md ----
+
+GATE = (ROOT / "docs" / "gate.md").read_text()
+
+
+def gate_words(kind: str) -> list[str]:
+    """The command line of the gate in a job."""
+    yaml = pytest.importorskip("yaml")
+    found = re.search(rf"<!-- {kind}: \S+ -->\n```yaml\n(.*?\n)```", GATE, re.DOTALL)
+    assert found, kind
+    jobs = yaml.safe_load(found[1])
+    if kind == "workflow":
+        lines = [step["run"] for step in jobs["jobs"]["gate"]["steps"] if "run" in step]
+    else:
+        lines = jobs["gate"]["script"]
+        assert jobs["gate"]["artifacts"]["reports"]["junit"] == "gate.xml"
+    (line,) = [line for line in lines if line.startswith("poolshim gate ")]
+    return shlex.split(line)[2:]
+
+
+@each_row("kind", ["workflow", "pipeline"])
+def test_jobs_call_the_gate_as_it_is(kind: str) -> None:
+    request = arguments.parse(gate_words(kind))
+    assert request.junit == Path("gate.xml") and "{port}" in request.server
+    assert request.load and not request.command
+
+
+def test_the_workflow_with_the_gate_has_the_form_that_the_service_demands(tmp_path: Path) -> None:
+    found = re.search(r"<!-- workflow: \S+ -->\n```yaml\n(.*?\n)```", GATE, re.DOTALL)
+    assert found
+    path = tmp_path / "leaks.yml"
+    for text, is_good in ((found[1], True), (found[1].replace("runs-on:", "run-on:"), False)):
+        path.write_text(text)
+        assert (workflow_problems(path) == "") == is_good

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 from .. import control, pprof
 from ..compare.processes import Family, descendants, read_family
-from ..errors import Failed, OwnFailure
+from ..errors import CANNOT_EXECUTE, OWN_FAILURE, Failed, OwnFailure
 from ..explain.watch import FAMILY_MAX, Watch
 from ..live.census import Reader
-from ..live.memory import PAGE_BYTES, Memory
+from ..live.memory import PAGE_BYTES, Memory, contradictions
 from ..live.samples import Samples, Snapshot
 from ..profile import live
 
@@ -51,8 +51,9 @@ class Process:
         self.reader = Reader(self.memory)
         self.layout = self.reader.layout
         self.samples = Samples(self.memory, self.layout)
-        self.weight_one = self.layout.offset("weight.one")
-        self.page_bytes = max(PAGE_BYTES, 1 << self.layout.offset("medium.page_shift"))
+        with contradictions(pid):
+            self.weight_one = self.layout.offset("weight.one")
+            self.page_bytes = max(PAGE_BYTES, 1 << self.layout.offset("medium.page_shift"))
         self.maps = ""
         self.code: list[pprof.Mapping] = []
         self.root = live.root_of(pid)
@@ -97,6 +98,7 @@ class Looks:
         self.family: Family = {}
         self.family_s = 0.0  # when it was read
         self.refusal = ""
+        self.refusal_status = OWN_FAILURE
 
     def take(self) -> Look:
         """Now. Processes that end meanwhile, or are not on poolshim, add nothing."""
@@ -114,11 +116,17 @@ class Looks:
                     self.known[pid] = Process(pid)
                 self.known[pid].add_to(look)
             except (Failed, OwnFailure, OSError) as error:
-                self.refusal = str(error)
+                self.refuse(error)
                 self.forget(pid)
         for pid in set(self.known) - set(alive):
             self.forget(pid)
         return look
+
+    def refuse(self, error: Exception) -> None:
+        """Why a process cannot be read; that it is not permitted has a status of its own."""
+        self.refusal = str(error)
+        is_denied = getattr(error, "status", 0) == CANNOT_EXECUTE
+        self.refusal_status = CANNOT_EXECUTE if is_denied else OWN_FAILURE
 
     def forget(self, pid: int) -> None:
         """A process that has ended, or runs another program now."""

@@ -44,4 +44,4 @@ def check_seen(looks: Looks, taken: Sequence[Look], program: str) -> None:
     if not any(look.samples for look in taken):
         reason = looks.refusal or "it calls another allocator, or none"
         raise OwnFailure(f"{program}: live memory was not seen: {reason} (poolshim doctor --run "
-                         f"-- {program} says more)")  # fmt: skip
+                         f"-- {program} says more)", looks.refusal_status)  # fmt: skip

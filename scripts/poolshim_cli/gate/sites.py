@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from .. import pprof, symbols
 from ..callsites import CallSites
 from ..folds import Folds
+from ..live.memory import contradictions
 from ..live.samples import Sample, Snapshot, Stack
 from ..profile.live import sites_of
 from ..profile.sites import TWO_SIDED_95
@@ -93,7 +94,8 @@ def growth(
     notes: list[str] = []
     named, frames_of_all = [], []
     for pid in sorted(first.samples.keys() | last.samples.keys()):
-        stacks = stack_sums(looks, pid, first, last, sizes)
+        with contradictions(pid):
+            stacks = stack_sums(looks, pid, first, last, sizes)
         profile = pprof.Profile(samples=[pprof.Sample(stack, ()) for stack in stacks])
         process = looks.process(pid)
         names = symbols.names_of(profile, process.perf_map, process.root)
