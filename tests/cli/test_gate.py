@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -30,6 +31,14 @@ from poolshim_cli.gate.judge import Change, Verdict  # noqa: E402
 from poolshim_cli.gate.looks import LARGE, Look, Looks  # noqa: E402
 from poolshim_cli.gate.outcome import Outcome, check_seen  # noqa: E402
 from poolshim_cli.gate.sites import Row  # noqa: E402
+from poolshim_cli.gate.trend import (  # noqa: E402
+    LOOKS_MAX,
+    SAMPLED_MAX,
+    Trend,
+    compared,
+    pieces_of,
+)
+from poolshim_cli.live.samples import Snapshot  # noqa: E402
 
 pytestmark = pytest.mark.preload
 
@@ -208,6 +217,29 @@ def test_growth_that_stops_is_noted() -> None:
     looks = looks_of({64: [1000.0 * min(i, 10) for i in range(2 * ROUNDS + 1)]})
     found = judge.confirmed(looks, ALLOW)
     assert found.has_stopped and not found.does_grow
+
+
+# ---- looks at a command ----
+
+
+def test_looks_at_a_long_command_are_bounded() -> None:
+    trend = Trend(Looks(), 0.02)
+    for i in range(5000):
+        trend.keep(Look(i / 10, Counter({64: 6400 + i}), Counter({64: 100}), {1: Snapshot()}))
+        assert len(trend.taken) <= LOOKS_MAX
+        assert sum(bool(look.samples) for look in trend.taken) <= SAMPLED_MAX
+    assert trend.taken[0].at_s == 0 and trend.pause_s > 0.02
+    looks = compared(trend.taken)
+    assert looks[0].at_s >= 125 and looks[-1].at_s <= 475 + 1
+    assert sum(bool(look.samples) for look in looks) >= 8
+    pieces = pieces_of(looks, ROUNDS)
+    assert len(pieces) == 2 * ROUNDS + 1
+    assert pieces[0].nbytes[64] == looks[0].nbytes[64]  # the least
+
+
+def test_too_few_looks_are_no_pieces() -> None:
+    looks = [Look(float(i), Counter({64: 64})) for i in range(30)]
+    assert pieces_of(looks[:10], ROUNDS) == [] and len(pieces_of(looks[:11], ROUNDS)) == 11
 
 
 # ---- the report ----

@@ -30,7 +30,7 @@ from ..folds import Folds
 from ..foreign.perf_map import PerfMap
 from ..machine import HARNESS_PREFIXES
 from ..sizes import mib
-from . import dumps, flame, live, table
+from . import dumps, flame, live, rates, table
 from .arguments import HELP, SECONDS, Request, interval_of, parse
 from .sites import functions_of, rows_of
 
@@ -74,8 +74,9 @@ def report(
         return
     total = profile.total(f"{kind}_space")
     made = f"{mib(profile.total('alloc_space'))} MiB allocated"
+    duration = f"{seconds:.1f} s" if seconds >= 1 else rates.seconds_text(seconds)
     head = (f"{mib(total)} MiB {what_of(kind, sampled_s)}, {made}"
-            f"{f' in {seconds:.1f} s' if seconds else ''}; a sample every "
+            f"{f' in {duration}' if seconds else ''}; a sample every "
             f"{profile.period / 1024:g} KiB")  # fmt: skip
     print(table.folded(head, stream), file=stream)
     if kind == "alloc" and not request.is_alloc:
