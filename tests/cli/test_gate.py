@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import random
 import re
-import shlex
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -271,20 +272,31 @@ def test_names_of_others_do_no_harm_in_xml() -> None:
     assert case.get("name") == "x?y" and case[0].text == "a?[2J <b> & c"
 
 
-def test_ctrl_c_leaves_no_server(gated: Path) -> None:
-    words = serving(gated, "balance", requests=100_000)
-    words[1] += "77"  # a seed that no other server has
+def running(words: str) -> list[str]:
+    """Processes with such a command line."""
+    lines = run_captured(["ps", "-eo", "args"]).stdout.splitlines()
+    return [line for line in lines if re.match(words, line)]
+
+
+@each_row("number, status, is_server", [
+    (signal.SIGINT, 130, True), (signal.SIGTERM, 143, True), (signal.SIGTERM, 143, False),
+])  # fmt: skip
+def test_a_gate_that_is_ended_leaves_no_process(
+    gated: Path, number: int, status: int, is_server: bool
+) -> None:
+    """Seed 177 is that of no other process."""
+    words = ["--", str(gated), "balance", "loop", "600", "177"]
+    if is_server:
+        words = serving(gated, "balance", 177, requests=100_000)
+    pattern = rf"{re.escape(str(gated))} balance (server|loop) \d+ 177"
     with subprocess.Popen(
         [POOLSHIM, "gate", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as running:
-        def servers() -> list[str]:
-            lines = run_captured(["ps", "-eo", "args"]).stdout.splitlines()
-            start = re.escape(shlex.split(words[1])[0])
-            return [line for line in lines if re.match(rf"{start} balance server \d+ 177", line)]
-
-        while not servers():
-            assert running.poll() is None
-        running.send_signal(2)
-        _, errors = running.communicate(timeout=60)
-        assert running.returncode == 130 and "Traceback" not in errors
-        assert not servers()
+    ) as gating:
+        while not running(pattern):
+            assert gating.poll() is None
+        gating.send_signal(number)
+        _, errors = gating.communicate(timeout=60)
+        assert gating.returncode == status and "Traceback" not in errors
+        end_s = time.monotonic() + 30
+        while running(pattern):  # SIGTERM has been sent, and takes effect soon
+            assert time.monotonic() < end_s

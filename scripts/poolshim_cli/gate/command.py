@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
+from types import FrameType
 
 from .. import files, places, preload
 from ..errors import GIVING_UP, Failed
@@ -46,6 +48,11 @@ def observe(request: Request) -> Outcome:
     return found
 
 
+def end(number: int, _: FrameType | None) -> None:
+    """SIGTERM, by which a service of CI ends a job: the server is stopped on the way out."""
+    raise SystemExit(128 + number)
+
+
 def main(words: list[str]) -> int:
     """The gate."""
     request = parse(words)
@@ -53,6 +60,7 @@ def main(words: list[str]) -> int:
         print(HELP, end="")
         return 0
     preload.announce("gate", places.find().library, os.environ)
+    signal.signal(signal.SIGTERM, end)
     found = observe(request)
     if request.is_json:
         print(json.dumps(report.to_json(request, found)))

@@ -7,6 +7,8 @@ iterations of a loop does not move the least of a piece, a leak moves each.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import subprocess
 import tempfile
@@ -118,6 +120,13 @@ def judged(request: Request, trend: Trend, program: str) -> Outcome:
     return found
 
 
+def end_command(process: "subprocess.Popen[bytes]", root: int) -> None:
+    """Ends a command that still runs, since the gate itself is ended."""
+    if process.poll() is None:
+        with contextlib.suppress(OSError):
+            os.kill(root or process.pid, signal.SIGTERM)
+
+
 def gate_command(request: Request) -> Outcome:
     """Runs it and judges."""
     env = runs.environment(request.interval)
@@ -134,6 +143,7 @@ def gate_command(request: Request) -> Outcome:
         finally:
             signal.signal(signal.SIGINT, before)
             trend.looks.close()
+            end_command(process, trend.looks.watch.root)
         has_run = runs.peak_of(Path(result.name)) > 0
     status = status if status >= 0 else 128 - status
     if not has_run:
