@@ -240,7 +240,8 @@ def test_looks_at_a_long_command_are_bounded() -> None:
 
 def test_too_few_looks_are_no_pieces() -> None:
     looks = [Look(float(i), Counter({64: 64})) for i in range(30)]
-    assert pieces_of(looks[:10], ROUNDS) == [] and len(pieces_of(looks[:11], ROUNDS)) == 11
+    assert pieces_of([], ROUNDS) == pieces_of(looks[:10], ROUNDS) == []
+    assert len(pieces_of(looks[:11], ROUNDS)) == 11
 
 
 # ---- the report ----

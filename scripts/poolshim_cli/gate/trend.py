@@ -85,6 +85,8 @@ def compared(looks: list[Look]) -> list[Look]:
 
 def pieces_of(looks: list[Look], rounds: int) -> list[Look]:
     """The floors of an odd number of pieces of equal time; fewer of them with few looks."""
+    if len(looks) <= 2 * ROUNDS_LEAST:
+        return []
     halves = min(rounds, max(ROUNDS_LEAST, (len(looks) // PIECE_LOOKS - 1) // 2))
     times = [look.at_s for look in looks]
     while halves >= ROUNDS_LEAST:
