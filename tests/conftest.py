@@ -42,7 +42,8 @@ RunShim = Callable[..., "subprocess.CompletedProcess[str]"]
 
 def pytest_configure(config: pytest.Config) -> None:
     """Programs that abort on purpose leave no core files."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
     if "TEST_PROGRESS" in os.environ and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Progress(config))
 

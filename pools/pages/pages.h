@@ -35,8 +35,8 @@ _Static_assert(offsetof(struct ps_pages_granule, x_free) / 8 ==
                    offsetof(struct ps_pages_granule, seen_idle) / 8,
                "what the depot lock protects is one word for its undo log");
 
-/* What is told of each run that is allocated, and before one is freed; other runs may be freed in
- * parts. Called without locks. */
+/* Called for each run that is allocated, and before each free, which may be of a part of a run;
+ * without locks. */
 struct ps_pages_watch {
     void (*taken)(void *pages, size_t bytes);
     void (*freed)(const void *pages);

@@ -22,7 +22,7 @@ MAGIC = b"\x7fELF"
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE = 1, 2, 3, 4
 NT_GNU_BUILD_ID = 3
 SHT_SYMTAB, SHT_NOTE, SHT_DYNSYM = 2, 7, 11
-SYMBOL_FUNCTION, SYMBOL_IFUNC = 2, 10
+SYMBOL_OBJECT, SYMBOL_FUNCTION, SYMBOL_IFUNC = 1, 2, 10
 NEEDED, HASH, STRTAB, SYMTAB, SYMBOLIC, FLAGS, GNU_HASH = 1, 4, 5, 6, 16, 30, 0x6FFFFEF5
 DF_SYMBOLIC = 2
 NOTES_MAX, DYNAMIC_MAX, SYMBOLS_MAX, BUILD_ID_MAX = 4096, 4096, 1 << 24, 64
@@ -234,6 +234,19 @@ class Elf:
                 strings = self.sections[section[6]][4]
                 return self.symbols_of(section[4], section[5] // 24, strings)
         return {}
+
+    def data_symbols(self, prefix: str) -> Iterator[tuple[int, int, str]]:
+        """Beginning, end and name of the data whose names begin so."""
+        for section in self.sections:
+            if section[1] not in (SHT_SYMTAB, SHT_DYNSYM) or section[6] >= len(self.sections):
+                continue
+            strings = self.sections[section[6]][4]
+            table = self.part(section[4], section[5] // 24 * 24)
+            for name, info, _, place, value, size in struct.iter_unpack("<IBBHQQ", table):
+                if place and size and info & 15 == SYMBOL_OBJECT:
+                    text = self.text_at(strings + name)
+                    if text.startswith(prefix):
+                        yield value, value + size, text
 
     @cached_property
     def functions(self) -> list[tuple[int, int]]:

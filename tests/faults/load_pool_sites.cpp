@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that take memory from pools, each from one of its own. At the end 40 MB of a pool, 20 MB
- * of a region and 20 MB of slices are live; the pool of give_back has returned its 40 MB.
+ * Functions that take memory from pools, each from one of its own. At the end 40 MB of a pool, 20
+ * MB of a region and 20 MB of slices are live; the pool of give_back has returned its 40 MB.
  */
 #include <cstring>
 #include <poolshim/pages.h>

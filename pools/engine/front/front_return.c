@@ -220,7 +220,7 @@ static bool reserve_entries(struct ps_front *front, uint32_t class_index, bool i
     size_t count = is_all ? all : unused_blocks(front, class_index, without);
     count = ps_min(count, all - 1);
     for (size_t i = 0; i < count; i++) {
-        found[i] = ps_load_acquire(&entries[i]); /* acquire: what is new comes with its state */
+        found[i] = ps_load_acquire(&entries[i]); /* acquire: new entries come with their state */
     }
     if (ps_load_relaxed(&front->x_state[class_index]) != state) { /* relaxed: ordered by these */
         return false;

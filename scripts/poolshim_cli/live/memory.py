@@ -127,6 +127,16 @@ class Memory:
         """Reads at most READ_BYTES_MAX bytes; BadAddress where there is no memory."""
         return control.read(self.pid, address, count)
 
+    def brk(self, top: int) -> tuple[int, int]:
+        """The range of the heap that brk extends, at this moment; (0, 0) without one. top: an
+        address that is thought to be there."""
+        for line in control.maps_of(self.pid).splitlines():
+            if line.endswith("[heap]"):
+                start, _, end = line.partition(" ")[0].partition("-")
+                found = int(start, 16), int(end, 16)
+                return found if found[0] <= top < found[1] else (0, 0)
+        return 0, 0
+
     def find_symbol(self, symbol: str) -> control.Place:
         """Finds an exported symbol of the library."""
         return control.find_symbol(self.pid, symbol)

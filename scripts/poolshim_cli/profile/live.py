@@ -55,25 +55,12 @@ class Found:
     notes: list[str]
 
 
-class Target:
-    """A process that is sampled."""
+class Tables:
+    """What the library says of its samples, in any memory: also in a core file."""
 
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
-        self.pid = memory.pid
-        self.begun = report.start_of(self.pid)
-        self.writer = control.Writer(self.pid)
-        self.layout = layouts.find(memory)
-        layouts.check_writer(self.writer, self.layout)
-        self.samples = Samples(memory, self.layout)
-        self.beat_at = self.layout.place("set.sample-beat")
-        self.interval_at = self.layout.place("set.sample-interval")
-        self.configured = self.number("profile_settings", "profile.interval")
-        if self.configured == 0:
-            raise Failed(
-                f"process {self.pid} cannot be sampled: it runs with POOLSHIM_HARDEN, "
-                "POOLSHIM_GUARD_SAMPLE or POOLSHIM_RECORD"
-            )
+    def __init__(self, memory: Memory, layout: Layout) -> None:
+        self.memory, self.pid, self.layout = memory, memory.pid, layout
+        self.samples = Samples(memory, layout)
 
     def number(self, place: str, field: str = "") -> int:
         """A variable, or a field of one."""
@@ -86,6 +73,24 @@ class Target:
     def has(self, demand: str) -> bool:
         """Is it sampled for that?"""
         return bool(self.number("demand") & self.layout.offset(f"demand.{demand}"))
+
+
+class Target(Tables):
+    """A process that is sampled."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.begun = report.start_of(memory.pid)
+        self.writer = control.Writer(memory.pid)
+        super().__init__(memory, layouts.find(memory))
+        layouts.check_writer(self.writer, self.layout)
+        self.beat_at = self.layout.place("set.sample-beat")
+        self.interval_at = self.layout.place("set.sample-interval")
+        self.configured = self.number("profile_settings", "profile.interval")
+        if self.configured == 0:
+            raise Failed(
+                f"process {self.pid} cannot be sampled: it runs with POOLSHIM_HARDEN, "
+                "POOLSHIM_GUARD_SAMPLE or POOLSHIM_RECORD"
+            )
 
     def ask(self, interval: int) -> None:
         """For samples, for some seconds. 0: any interval. Another reader's may be lower."""
@@ -151,7 +156,7 @@ class Slabs:
     """Free memory that blocks of the slabs pin, as pools/engine/profile/pinned.c counts it, but not
     scaled: most blocks are unknown."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Tables) -> None:
         layout, self.memory = target.layout, target.memory
         self.kind = layout.offset("kind.slab")
         self.granule = 1 << layout.offset("granule.shift")
@@ -188,7 +193,7 @@ def weighted(weight: int, nbytes: int, one: int) -> int:
 
 
 def values_of(
-    target: Target, before: Snapshot, after: Snapshot
+    target: Tables, before: Snapshot, after: Snapshot
 ) -> dict[int, tuple[int, int, int, int, int]]:
     """Stack -> the five values, of the allocations between two readings of the table."""
     with target.memory.reading(), contradictions(target.pid):
@@ -196,7 +201,7 @@ def values_of(
 
 
 def weigh(
-    target: Target, before: Snapshot, after: Snapshot
+    target: Tables, before: Snapshot, after: Snapshot
 ) -> dict[int, tuple[int, int, int, int, int]]:
     """Values of each stack, as values_of computes them, by words of the process."""
     one, slabs = target.layout.offset("weight.one"), Slabs(target)
@@ -238,16 +243,23 @@ def build_id_of(memory: Memory, path: str, start: int) -> str:
 
 def code_of(memory: Memory, root: Root) -> list[pprof.Mapping]:
     """The mappings of code and their files, in order, by the paths that the process sees."""
-    text = control.maps_of(memory.pid)
+    return code_in(memory, mappings.parse(control.maps_of(memory.pid)), root.inside)
+
+
+def code_in(
+    memory: Memory, found_mappings: Iterable[mappings.Mapping], inside: Callable[[str], str] = str
+) -> list[pprof.Mapping]:
+    """The same of given mappings. inside: the path by which a file is found."""
     found, heads = [], {}
-    for one in mappings.parse(text):
+    for one in found_mappings:
         if one.offset == 0 and "r" in one.permissions:
             heads[one.path] = one.start  # the code of a file follows its head
         if "x" in one.permissions and one.path:
             head = heads.get(one.path)
             build_id = "" if head is None else build_id_of(memory, one.path, head)
-            path = root.inside(one.path)
-            found.append(pprof.Mapping(one.start, one.end, one.offset, path, build_id))
+            found.append(
+                pprof.Mapping(one.start, one.end, one.offset, inside(one.path), build_id)
+            )
     return found
 
 
@@ -301,7 +313,7 @@ def comments_of(before: Snapshot, after: Snapshot) -> list[str]:
 
 
 def profile_of(
-    target: Target, before: Snapshot, after: Snapshot, code: list[pprof.Mapping]
+    target: Tables, before: Snapshot, after: Snapshot, code: list[pprof.Mapping]
 ) -> pprof.Profile:
     """The samples between two readings, as a profile for pprof."""
     lost = target.layout.place("lost_stack")

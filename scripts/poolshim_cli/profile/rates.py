@@ -3,7 +3,7 @@
 
     rate = rates.of(live, made, period, seconds); rate.bytes_per_s, rate.lifetime_s
 
-Little's law: what is live on average is the rate of allocation times the mean lifetime. What is
+Little's law: live memory is on average the rate of allocation times the mean lifetime. What is
 live at the end stands for the average, so the law says something of sites in balance alone: those
 that have freed more than half of what they allocated. The mean is over bytes: a block of twice the
 size counts twice.

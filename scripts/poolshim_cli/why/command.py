@@ -19,12 +19,15 @@ from pathlib import Path
 
 from ..errors import BadRequest
 from ..live import options
+from ..live.core import Core
+from . import core as core_report
 from . import report
 from .targets import Target, resolve
 from .verdict import judge, outlook
 from .watching import Watch
 
 HELP = """usage: poolshim why [OPTIONS] PID|NAME|CONTAINER
+       poolshim why --core FILE
 
 Says why the memory of a process or a container is resident: its parts, whether it grows, when the
 limit is reached, and one next step. The process may run on any allocator, and need not be prepared:
@@ -32,6 +35,8 @@ it is read from outside, not stopped, and gets no signal.
 
   --seconds SECONDS  watch for so long; Ctrl-C ends it early, with the report until then [10]
   --watch            report again and again, each time with the growth since the beginning
+  --core FILE        of a core file: the blocks that had the memory at the end
+  --top N            with --core: list so many call sites and sizes [10]
   --json             print JSON; with --watch an object per line
   -q, --quiet        print only the verdict, the outlook and the next step
   -h, --help         print this text
@@ -86,12 +91,30 @@ def announce(target: Target, seconds: float, switches: set[str]) -> None:
         print(f"watching {what} for {seconds:g} s; Ctrl-C ends it early", file=sys.stderr)
 
 
+def show_core(request: options.Words) -> int:
+    """A core file."""
+    if request.rest or "--seconds" in request.values or "--watch" in request.switches:
+        raise BadRequest("--core takes no process and no time")
+    top = int(options.number(request.values.get("--top", "10"), "--top"))
+    with Core(Path(request.values["--core"])) as core:
+        found = core_report.Report(core)
+        if "--json" in request.switches:
+            print(json.dumps(found.to_json(top), indent=1))
+        else:
+            width = shutil.get_terminal_size((report.COLUMNS_MOST, 24)).columns
+            print(found.text(top, max(report.COLUMNS_LEAST, min(width, report.COLUMNS_MOST))))
+    return 0
+
+
 def main(words: list[str]) -> int:
     """One process, or one container."""
-    request = options.parse(words, {"--json", "--watch", "-q", "--quiet"}, {"--seconds"})
+    request = options.parse(words, {"--json", "--watch", "-q", "--quiet"},
+                            {"--seconds", "--core", "--top"})  # fmt: skip
     if request.is_help:
         print(HELP, end="")
         return 0
+    if "--core" in request.values:
+        return show_core(request)
     if len(request.rest) != 1:
         raise BadRequest("one process or container at a time" if request.rest
                          else f"which process? {USAGE}")  # fmt: skip

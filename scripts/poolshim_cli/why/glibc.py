@@ -12,6 +12,7 @@ tcaches look used; the former are followed list by list, the latter counted in e
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .. import control
@@ -77,11 +78,15 @@ class Walker:
         raise Unknown(f"its chunks contradict themselves ({reason})")
 
 
+Live = Callable[[int, int], None]  # address of the block, bytes
+
+
 class Walk:
     """One attempt."""
 
-    def __init__(self, memory: Memory, main: int) -> None:
-        self.memory, self.heap = memory, Heap()
+    def __init__(self, memory: Memory, main: int, live: Live | None = None) -> None:
+        """live: is called with each chunk that is not known to be free."""
+        self.memory, self.heap, self.live = memory, Heap(), live
         self.tcaches: list[int] = []
         self.parts: list[Pieces] = []
         found = arenas.all_of(memory, main)
@@ -110,7 +115,7 @@ class Walk:
 
     def main_region(self, main: Arena) -> tuple[int, int, int, int]:
         """The heap that brk extends."""
-        start, limit = brk_of(self.memory.pid)
+        start, limit = self.memory.brk(main.top)
         if not start <= main.top < limit:
             raise Unknown("the heap of brk was left for mappings")
         length = self.memory.number(main.top + 8) & SIZE
@@ -167,13 +172,15 @@ class Walk:
         of a heap that was filled up."""
         at, before, run = first, first, 0
         size, least = SIZE, CHUNK_LEAST  # a loop over each chunk: local names
-        marks, origin = self.marks.get(pieces.start), pieces.start
+        marks, origin, live = self.marks.get(pieces.start), pieces.start, self.live
         while at < stop:
             words, base, limit = pieces.piece(at)
             limit = min(limit, stop)
             while at < limit:
                 head = words[(at - base >> 3) + 1]
                 if at == first or head & 1 and not (marks and marks[before - origin >> 4]):
+                    if live is not None and at != first:
+                        live(before + HEADER_BYTES, at - before - 8)
                     if run:
                         self.add_free(pieces, run, before)
                         run = 0
@@ -193,6 +200,8 @@ class Walk:
         head = pieces.word(at + 8)
         is_marked = bool(marks and marks[before - origin >> 4])
         is_free = before < stop and (not head & IN_USE or is_marked)
+        if live is not None and before < stop and not is_free:
+            live(before + HEADER_BYTES, stop - before - 8)
         if is_free:
             run = run or before
         elif run:
@@ -231,15 +240,6 @@ class Walk:
             if first and not any(one.has(first) for one in self.parts):
                 return 0
         return sum(count * (CHUNK_LEAST + 16 * at) for at, count in enumerate(counts))
-
-
-def brk_of(pid: int) -> tuple[int, int]:
-    """The range of the heap that brk extends, at this moment; (0, 0) without one."""
-    for line in control.maps_of(pid).splitlines():
-        if line.endswith("[heap]"):
-            start, _, end = line.partition(" ")[0].partition("-")
-            return int(start, 16), int(end, 16)
-    return 0, 0
 
 
 def large_chunks(memory: Memory, one: Mapping) -> list[tuple[int, int]]:

@@ -63,7 +63,7 @@ def file_names(mappings: list[Mapping]) -> set[str]:
 
 
 def recognise(mappings: list[Mapping]) -> Found:
-    """By the names of what is mapped."""
+    """By the names of mapped files."""
     names, found = file_names(mappings), Found()
     for name, pattern in LIBRARIES.items():
         if any(pattern.match(one) for one in names):
