@@ -37,10 +37,14 @@ static bool take_stack(bool *is_inside, struct ps_sites *sites) {
     sites->count = 0;
     if ((ps_demand_now() & PS_DEMAND_STACKS) != 0) {
         *is_inside = true;
-        sites->count = ps_guard_trace(sites->sites, PS_PROFILE_FRAMES, 0);
+        sites->count = ps_profile_trace(sites->sites, PS_PROFILE_FRAMES);
         *is_inside = false;
     }
     return true;
+}
+
+__attribute__((weak)) size_t ps_profile_trace(uintptr_t *sites, size_t limit) {
+    return ps_guard_trace(sites, limit, 0);
 }
 
 __attribute__((weak)) void ps_profile_sampled(uint64_t live_bytes) { (void)live_bytes; }

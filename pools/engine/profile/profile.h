@@ -22,6 +22,9 @@
  * A stack that does not fit is counted for the first one, which has no sites; a sample that does
  * not fit is counted as allocated and freed at once.
  *
+ * A site is an address of code, or a line record: a file, a function and a line of an interpreted
+ * program, which code has no address for. The engine knows no language; the trace hook makes them.
+ *
  * Callers: the mode's hooks and entry points (modes.c); the shim reads. Any thread. Lock:
  * PS_RANK_PROFILE, for the table; no stack is taken and no block allocated under it.
  */
@@ -52,6 +55,33 @@ struct ps_profile_sums {
     uint64_t live_weight;
     uint64_t live_bytes;
 };
+
+/* A line of a program that an interpreter runs. The texts have no terminator. */
+struct ps_profile_line {
+    const char *file;
+    const char *function;
+    size_t file_bytes;
+    size_t function_bytes;
+    uint32_t number; /* 0: not known */
+};
+
+#define PS_PROFILE_TEXT_BYTES 255 /* of a file, or of a function */
+
+/* The site of a line record: a bit that no address of code has, and the offset of its record in the
+ * table. */
+#define PS_PROFILE_LINE_SITE ((uintptr_t)1 << 63)
+#define PS_PROFILE_LINE_LIMIT ((uintptr_t)1 << 40)
+
+static inline bool ps_profile_is_line(uintptr_t site) {
+    return site - PS_PROFILE_LINE_SITE < PS_PROFILE_LINE_LIMIT;
+}
+
+/* The site of a line, the same each time; 0: no room, or a text is longer than
+ * PS_PROFILE_TEXT_BYTES. Any thread. Cost: a hash; the table's lock for a new one. */
+uintptr_t ps_profile_line_site(const struct ps_profile_line *line);
+
+/* The line of such a site. The texts remain. */
+void ps_profile_line_of(uintptr_t site, struct ps_profile_line *out);
 
 /* A stack, never removed. x_ fields: table lock. */
 struct ps_profile_stack {
@@ -89,6 +119,11 @@ struct ps_profile_counts {
 /* Written under the table's lock. Read from outside the process, too: record/layout.h. */
 extern PS_HIDDEN struct ps_profile_counts ps_profile_x_counts;
 void ps_profile_count(struct ps_profile_counts *out);
+
+/* Stores the sites of the calling thread, innermost first, at most `limit`; returns how many.
+ * Called at each sample, without locks: must not allocate, and preserves errno. The engine has a
+ * weak one, of ps_guard_trace. */
+PS_HOOK size_t ps_profile_trace(uintptr_t *sites, size_t limit);
 
 /* Called after each sample for a profile or a flight record, without locks, in a call of malloc:
  * must not allocate, and preserves errno. The engine has a weak one that does nothing. */

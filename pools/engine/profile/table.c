@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See table.h. One mapping: two hash tables of chains, then stacks and samples in the order in
- * which they were made. Samples are reused, stacks are not. Lock: table_lock, protects all of it
- * except the constant parts of stacks; taken for a walk over a chain.
+ * See table.h. One mapping: three hash tables of chains, then stacks, samples and lines in the
+ * order in which they were made. Samples are reused, the others are not. Lock: table_lock, protects
+ * all of it except the constant parts of stacks and lines; taken for a walk over a chain.
  */
 #include "pools/engine/profile/table.h"
 
@@ -26,8 +26,9 @@
  * used part, the sequence. */
 PS_SPARSE PS_UNDO_LOG(table_undo, 24);
 static struct ps_lock table_lock = PS_LOCK_INIT_UNDO(PS_RANK_PROFILE, &table_undo);
-static struct ps_profile_stack **stacks; /* constant, as the next two */
+static struct ps_profile_stack **stacks; /* constant, as the next three */
 static struct ps_sample **samples;
+static struct ps_line_record **x_lines; /* the pointers change under the lock */
 static char *table_end;
 struct ps_table_memory ps_table_memory;
 static struct ps_sample *free_samples;
@@ -49,7 +50,8 @@ bool ps_table_start(size_t max_bytes) {
     ps_table_memory.base = table;
     stacks = (struct ps_profile_stack **)table;
     samples = (struct ps_sample **)(stacks + ps_table_memory.bucket_count);
-    ps_table_memory.x_used_end = (char *)(samples + ps_table_memory.bucket_count);
+    x_lines = (struct ps_line_record **)(samples + ps_table_memory.bucket_count);
+    ps_table_memory.x_used_end = (char *)(x_lines + ps_table_memory.bucket_count);
     table_end = table + bytes;
     ps_store_relaxed(&x_newest, &ps_table_x_lost); /* relaxed: as all of it */
     return true;
@@ -195,6 +197,69 @@ static struct ps_sample *take_sample(void) {
     return sample;
 }
 
+/* ---- lines ---- */
+
+static uint64_t hash_text(uint64_t hash, const char *text, size_t bytes) {
+    for (; bytes >= sizeof hash; bytes -= sizeof hash, text += sizeof hash) {
+        uint64_t word;
+        memcpy(&word, text, sizeof word);
+        hash = (hash ^ word) * PS_GOLDEN_64;
+        hash ^= hash >> 32;
+    }
+    uint64_t rest = bytes;
+    for (size_t i = 0; i < bytes; i++) {
+        rest = rest << 8 | (unsigned char)text[i];
+    }
+    hash = (hash ^ rest) * PS_GOLDEN_64;
+    return hash ^ hash >> 32;
+}
+
+static uint32_t hash_line(const struct ps_profile_line *line) {
+    uint64_t hash = hash_text(line->number, line->file, line->file_bytes);
+    return (uint32_t)hash_text(hash, line->function, line->function_bytes);
+}
+
+static struct ps_line_record **bucket_of_line(uint32_t hash) {
+    return &x_lines[hash & (ps_table_memory.bucket_count - 1)];
+}
+
+static bool is_line(const struct ps_line_record *record, const struct ps_profile_line *line) {
+    return record->number == line->number && record->file_bytes == line->file_bytes &&
+           record->function_bytes == line->function_bytes &&
+           memcmp(record->text, line->file, line->file_bytes) == 0 &&
+           memcmp(record->text + line->file_bytes, line->function, line->function_bytes) == 0;
+}
+
+static struct ps_line_record *find_line(const struct ps_profile_line *line, uint32_t hash) {
+    /* acquire: pairs with make_line; makes the record visible, and those that it leads to. */
+    struct ps_line_record *record = ps_load_acquire(bucket_of_line(hash));
+    while (record != NULL && !(record->hash == hash && is_line(record, line))) {
+        record = record->chain; /* ends with the chain; records are bounded */
+    }
+    return record;
+}
+
+/* With the lock. */
+static struct ps_line_record *make_line(const struct ps_profile_line *line, uint32_t hash) {
+    size_t text_bytes = line->file_bytes + line->function_bytes;
+    struct ps_line_record **bucket = bucket_of_line(hash);
+    struct ps_line_record *record = take_memory(
+        ps_round_up(offsetof(struct ps_line_record, text) + text_bytes, sizeof(uint64_t)));
+    if (record == NULL) {
+        return NULL;
+    }
+    record->chain = *bucket;
+    record->hash = hash;
+    record->number = line->number;
+    record->file_bytes = (uint8_t)line->file_bytes;
+    record->function_bytes = (uint8_t)line->function_bytes;
+    memcpy(record->text, line->file, line->file_bytes);
+    memcpy(record->text + line->file_bytes, line->function, line->function_bytes);
+    PS_UNDO_NOTE(&table_undo, *bucket);
+    ps_store_release(bucket, record); /* release: pairs with find_line */
+    return record;
+}
+
 /* ---- any thread ---- */
 
 static void begin_change(void) {
@@ -229,6 +294,33 @@ bool ps_table_add(const struct ps_sample *new_one, const struct ps_sites *sites)
     copy_sums(made.stack);
     end_change();
     return sample != NULL;
+}
+
+uintptr_t ps_profile_line_site(const struct ps_profile_line *line) {
+    if (ps_max(line->file_bytes, line->function_bytes) > PS_PROFILE_TEXT_BYTES) {
+        return 0;
+    }
+    uint32_t hash = hash_line(line);
+    struct ps_line_record *record = find_line(line, hash);
+    if (record == NULL) {
+        begin_change();
+        record = find_line(line, hash); /* another thread may have made it */
+        record = record != NULL ? record : make_line(line, hash);
+        end_change();
+    }
+    return record != NULL
+               ? PS_PROFILE_LINE_SITE + (uintptr_t)((char *)record - ps_table_memory.base)
+               : 0;
+}
+
+void ps_profile_line_of(uintptr_t site, struct ps_profile_line *out) {
+    const struct ps_line_record *record =
+        (const struct ps_line_record *)(ps_table_memory.base + (site - PS_PROFILE_LINE_SITE));
+    out->file = record->text;
+    out->file_bytes = record->file_bytes;
+    out->function = record->text + record->file_bytes;
+    out->function_bytes = record->function_bytes;
+    out->number = record->number;
 }
 
 void ps_table_set_requested(const void *block, size_t bytes) {

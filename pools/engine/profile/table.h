@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stacks and the live samples of the profile. Any thread; own lock (PS_RANK_PROFILE). Callers:
- * profile.c.
+ * The stacks, the lines and the live samples of the profile. Any thread; own lock
+ * (PS_RANK_PROFILE). Callers: profile.c.
  *
  * Readers outside of the process (record/layout.h) take no lock: they read x_sequence, the table,
  * and x_sequence again, until both are one even number.
@@ -26,8 +26,18 @@ struct ps_sample {
     bool is_medium;  /* lies in a medium region */
 };
 
-/* The mapping: bucket_count pointers to stacks, as many to samples, then both. Lock; read from
- * outside the process, too: record/layout.h. */
+/* A line of profile.h. Constant; never removed. */
+struct ps_line_record {
+    struct ps_line_record *chain;
+    uint32_t hash;
+    uint32_t number;
+    uint8_t file_bytes;
+    uint8_t function_bytes;
+    char text[]; /* of the file, then of the function */
+};
+
+/* The mapping: bucket_count pointers to stacks, as many to samples and to lines, then these. Lock;
+ * read from outside the process, too: record/layout.h. */
 struct ps_table_memory {
     char *base;          /* constant, as the next */
     size_t bucket_count; /* a power of two */
