@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Traces for guarded samples and for the profile: the engine's hooks of
- * pools/engine/harden/guard.h, by walks of unwind.h, which a constructor prepares, since
- * a profile may be asked for at any time; no trace is taken before. No locks of its own.
+ * See guard_trace.h; and the engine's hooks of pools/engine/harden/guard.h, for guarded samples.
  */
+#include "shim/guard_trace.h"
+
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/record/trace.h"
-#include "shim/unwind.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -56,12 +55,15 @@ __attribute__((constructor(103))) PS_AT_START static void library_loaded(void) {
         own_code = search.begin;
         own_code_bytes = search.bytes;
         ps_guard_watch();
-        ps_store_release(&x_can_trace, 1u); /* release: pairs with ps_guard_trace */
+        ps_store_release(&x_can_trace, 1u); /* release: pairs with ps_trace_is_ready */
     }
 }
 
-/* Walks to the first site of the program, or to an interrupted instruction. */
-static uintptr_t first_of(struct ps_unwind *walk, uintptr_t instruction) {
+bool ps_trace_is_ready(void) {
+    return ps_load_acquire(&x_can_trace) != 0; /* acquire: pairs with library_loaded */
+}
+
+uintptr_t ps_trace_first(struct ps_unwind *walk, uintptr_t instruction) {
     for (size_t i = 0; i < SKIPPED_LIMIT; i++) {
         uintptr_t site = ps_unwind_next(walk);
         if (site == instruction || (instruction == 0 && !is_own(site))) {
@@ -73,11 +75,11 @@ static uintptr_t first_of(struct ps_unwind *walk, uintptr_t instruction) {
 
 size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
     struct ps_unwind walk;
-    if (ps_load_acquire(&x_can_trace) == 0) { /* acquire: pairs with library_loaded */
+    if (!ps_trace_is_ready()) {
         return 0;
     }
     ps_unwind_here(&walk);
-    uintptr_t site = first_of(&walk, instruction);
+    uintptr_t site = ps_trace_first(&walk, instruction);
     size_t taken = 0;
     while (taken < limit && site != 0) {
         sites[taken++] = site;

@@ -33,7 +33,8 @@ int ps_profile_write_file(const char *pattern);
 /*
  * profile.proto of github.com/google/pprof, gzipped. Sample types
  * alloc_objects, alloc_space, inuse_objects and inuse_space, which is the default. Locations have
- * addresses and mappings, and no names: symbolisation is the reader's.
+ * addresses and mappings, and no names: symbolisation is the reader's. Those of line records have a
+ * function, its file and a line, and no address.
  *
  * Called by shim/profile.c. Allocates nothing: its tables are a mapping of its own, which it
  * releases. Locks: the profile's, for one stack at a time; the loader's.

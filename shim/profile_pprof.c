@@ -50,8 +50,11 @@ enum {
     LOCATION_ADDRESS = 3,
     LOCATION_LINE = 4,
     LINE_FUNCTION = 1,
+    LINE_NUMBER = 2,
     FUNCTION_ID = 1,
     FUNCTION_NAME = 2,
+    FUNCTION_SYSTEM_NAME = 3,
+    FUNCTION_FILE = 4,
 };
 
 /* The first strings of the table, in this order. */
@@ -73,7 +76,7 @@ enum string {
     STRING_FILES, /* then a name and a build id for each mapping */
 };
 
-/* Locations without an address: both have a function of the same number. */
+/* Locations without an address: these, and line records. Each has a function of its number. */
 enum { LOCATION_LOST = 1, LOCATION_NO_STACK = 2, LOCATION_FIRST = 3 };
 
 struct message {
@@ -82,7 +85,7 @@ struct message {
 };
 
 struct location {
-    uintptr_t address; /* 0: the entry is free */
+    uintptr_t address; /* or the site of a line record; 0: the entry is free */
     uint64_t id;
 };
 
@@ -92,6 +95,7 @@ struct writer {
     struct message inner; /* of a message in the message */
     const struct ps_profile_stack *newest;
     struct ps_mappings *mappings;
+    uint64_t string_count;      /* written so far */
     struct location *locations; /* hash table */
     size_t location_mask;
     struct ps_pinned pinned;
@@ -124,6 +128,7 @@ static void put_bytes(struct writer *writer, unsigned field, const void *data, s
     add_bytes_head(&head, field, length);
     ps_gzip_add(&writer->gzip, head.bytes, head.length);
     ps_gzip_add(&writer->gzip, data, length);
+    writer->string_count += field == PROFILE_STRING;
 }
 
 static void put_number(struct writer *writer, unsigned field, uint64_t value) {
@@ -165,6 +170,35 @@ static struct location *place_of(const struct writer *writer, uintptr_t address)
     return &writer->locations[index];
 }
 
+/* Writes the strings of a line, its function, and its location. */
+static void put_line(struct writer *writer, uint64_t id, uintptr_t site) {
+    struct ps_profile_line line;
+    ps_profile_line_of(site, &line);
+    uint64_t name = writer->string_count;
+    put_bytes(writer, PROFILE_STRING, line.function, line.function_bytes);
+    put_bytes(writer, PROFILE_STRING, line.file, line.file_bytes);
+    add_number(&writer->message, FUNCTION_ID, id);
+    add_number(&writer->message, FUNCTION_NAME, name);
+    add_number(&writer->message, FUNCTION_SYSTEM_NAME, name);
+    add_number(&writer->message, FUNCTION_FILE, name + 1);
+    put_message(writer, PROFILE_FUNCTION);
+    add_number(&writer->message, LOCATION_ID, id);
+    add_number(&writer->inner, LINE_FUNCTION, id);
+    add_number(&writer->inner, LINE_NUMBER, line.number);
+    add_inner(writer, LOCATION_LINE);
+    put_message(writer, PROFILE_LOCATION);
+}
+
+static void put_address(struct writer *writer, const struct location *location) {
+    size_t mapping = ps_mappings_find(writer->mappings, location->address);
+    add_number(&writer->message, LOCATION_ID, location->id);
+    if (mapping != 0) {
+        add_number(&writer->message, LOCATION_MAPPING, mapping);
+    }
+    add_number(&writer->message, LOCATION_ADDRESS, location->address);
+    put_message(writer, PROFILE_LOCATION);
+}
+
 static void put_locations(struct writer *writer) {
     uint64_t next_id = LOCATION_FIRST;
     for (const struct ps_profile_stack *stack = writer->newest; stack != NULL;
@@ -175,13 +209,11 @@ static void put_locations(struct writer *writer) {
                 continue;
             }
             *location = (struct location){stack->sites[i], next_id++};
-            size_t mapping = ps_mappings_find(writer->mappings, location->address);
-            add_number(&writer->message, LOCATION_ID, location->id);
-            if (mapping != 0) {
-                add_number(&writer->message, LOCATION_MAPPING, mapping);
+            if (ps_profile_is_line(location->address)) {
+                put_line(writer, location->id, location->address);
+            } else {
+                put_address(writer, location);
             }
-            add_number(&writer->message, LOCATION_ADDRESS, location->address);
-            put_message(writer, PROFILE_LOCATION);
         }
     }
 }

@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 
 #define WORD_BYTES sizeof(uintptr_t)
-#define PAGE_BYTES ((uintptr_t)4096)            /* the least that any system maps */
+#define PAGE_BYTES PS_UNWIND_PAGE_BYTES
 #define MAIN_STACK_LIMIT ((uintptr_t)128 << 20) /* beyond this the kernel may map files */
 #define STACK_LIMIT ((uintptr_t)1 << 30)        /* a frame further away is none */
 #define TRUSTED_STEPS 64                        /* by frame pointers, checked at a time */
@@ -38,11 +38,9 @@ PS_AT_START void ps_unwind_start(void) {
 
 /* ---- memory ---- */
 
-/*
- * True if the page of an address can be read. The kernel copies the set of signals before it
- * refuses the unknown operation; it changes nothing.
+/* The kernel copies the set of signals before it refuses the unknown operation; it changes nothing.
  */
-static bool is_readable(uintptr_t address) {
+bool ps_unwind_can_read(uintptr_t address) {
     const int no_operation = ~0;
     uintptr_t page = ps_round_down(address, PAGE_BYTES);
     long result =
@@ -61,7 +59,7 @@ static void set_bounds(struct ps_unwind *walk) {
 /* The pages that are known to be readable are one range, of the last that was asked for. */
 static bool make_readable(struct ps_unwind *walk, uintptr_t address) {
     uintptr_t page = ps_round_down(address, PAGE_BYTES);
-    if (!is_readable(address)) {
+    if (!ps_unwind_can_read(address)) {
         return false;
     }
     bool is_next = walk->high == page && walk->high > walk->low;
@@ -170,7 +168,7 @@ static bool find_object(struct ps_unwind *walk, uintptr_t address) {
 static bool is_signal_return(const struct ps_unwind *walk) {
     static const unsigned char code[] = PS_SIGNAL_RETURN;
     uintptr_t pc = walk->registers.pc;
-    return is_readable(pc) && is_readable(pc + sizeof code - 1) &&
+    return ps_unwind_can_read(pc) && ps_unwind_can_read(pc + sizeof code - 1) &&
            memcmp((const void *)pc, code, sizeof code) == 0;
 }
 
@@ -208,7 +206,7 @@ static bool step_by_epilogue(struct ps_unwind *walk) {
     const struct ps_registers *now = &walk->registers;
     struct ps_registers caller = *now;
     uintptr_t last = now->pc + PS_EPILOGUE_BYTES - 1;
-    if (!is_readable(now->pc) || !is_readable(last)) {
+    if (!ps_unwind_can_read(now->pc) || !ps_unwind_can_read(last)) {
         return false;
     }
     long distance = ps_registers_epilogue((const unsigned char *)now->pc);

@@ -13,7 +13,7 @@
  * Memory is read only if it belongs to the thread's stack: within the main thread's, or else after
  * the kernel was asked, once per page.
  *
- * Callers: shim/guard_trace.c.
+ * Callers: shim/guard_trace.c, shim/profile_trace.c, shim/language*.c.
  */
 #ifndef PS_SHIM_UNWIND_H
 #define PS_SHIM_UNWIND_H
@@ -78,6 +78,11 @@ bool ps_unwind_cache_find(uint64_t identity, uintptr_t address, struct ps_unwind
 void ps_unwind_cache_add(uint64_t identity, uintptr_t address, const struct ps_unwind_rule *rule);
 
 /* ---- unwind.c ---- */
+
+#define PS_UNWIND_PAGE_BYTES ((uintptr_t)4096) /* the least that any system maps */
+
+/* True if the page of an address can be read at this moment. A system call. */
+bool ps_unwind_can_read(uintptr_t address);
 
 /* A walk. */
 struct ps_unwind {

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Frames of programs that an interpreter runs, for stacks of the profile: file, function and line.
+ * The calling thread reads the interpreter's structures in its own process. It stops no thread,
+ * takes no lock of the interpreter, allocates nothing, and reads memory only after the kernel was
+ * asked whether it can be read: a version that is not known, or damaged memory, ends the walk.
+ *
+ * An interpreter is found in the objects of a native stack (unwind.h), by a symbol that it exports.
+ * So none is searched for in processes that run none, and one that is loaded later is found when
+ * it runs. The result is remembered by the object's identity.
+ *
+ * Another language: a file language_<name>.c with a function of type ps_language_start, and its row
+ * in language.c.
+ *
+ * Callers: shim/profile_trace.c. Any thread, also in signal handlers. No locks that block.
+ */
+#ifndef PS_SHIM_LANGUAGE_H
+#define PS_SHIM_LANGUAGE_H
+
+#include "shim/unwind.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_LANGUAGE_FRAMES 64  /* of a thread, the innermost */
+#define PS_LANGUAGE_OFFSETS 24 /* of fields, in the structures of an interpreter */
+
+/* A frame of the program. is_entry: a call of the interpreter's loop began with it, so that a frame
+ * of the loop on the native stack runs the frames up to this one. */
+struct ps_language_frame {
+    uintptr_t site; /* of a line record, profile.h */
+    bool is_entry;
+};
+
+/* An interpreter in this process. Constant, except x_types. */
+struct ps_language_runtime {
+    uint64_t identity; /* of its object; 0: the entry is free. Written last. */
+    uintptr_t start;   /* of the object, to `end` */
+    uintptr_t end;
+    uintptr_t loop; /* the function that runs the program */
+    size_t loop_bytes;
+    /* Stores the frames of the calling thread, innermost first, and returns how many. */
+    size_t (*frames)(struct ps_language_runtime *runtime, struct ps_language_frame *out,
+                     size_t limit);
+    uintptr_t thread_state; /* the language's own, as the next ones */
+    uintptr_t x_types[3];   /* that were recognised */
+    uint16_t offsets[PS_LANGUAGE_OFFSETS];
+    unsigned version;
+    bool is_free_threaded;
+};
+
+/* The interpreter that an object has; NULL: none. */
+struct ps_language_runtime *ps_language_of(const struct ps_unwind_object *object);
+
+/* The interpreter that was found first, if it is still there; else NULL. */
+struct ps_language_runtime *ps_language_first(void);
+
+/* ---- symbols of an object: language_object.c ---- */
+
+struct ps_language_object {
+    uintptr_t start; /* of its memory, to `end` */
+    uintptr_t end;
+    uintptr_t bias; /* what its addresses are relative to */
+    uintptr_t symbols;
+    uintptr_t strings;
+    size_t string_bytes;
+    uintptr_t hash; /* DT_GNU_HASH */
+};
+
+struct ps_language_symbol {
+    uintptr_t address;
+    size_t bytes;
+};
+
+/* Finds the tables of a loaded object. False when it has none. */
+bool ps_language_object_open(const struct ps_unwind_object *from, struct ps_language_object *out);
+
+/* Finds a symbol that the object defines. */
+bool ps_language_object_find(const struct ps_language_object *object, const char *name,
+                             struct ps_language_symbol *out);
+
+/* ---- memory: language_memory.c ---- */
+
+#define PS_LANGUAGE_PAGES 32
+
+/* Pages that could be read since the walk began; hashed by address, 0: none. */
+struct ps_language_memory {
+    uintptr_t pages[PS_LANGUAGE_PAGES];
+};
+
+/* True if all of it can be read. */
+bool ps_language_can_read(struct ps_language_memory *memory, uintptr_t address, size_t bytes);
+
+/* Copies bytes. False when they cannot be read. */
+bool ps_language_read(struct ps_language_memory *memory, uintptr_t address, void *out,
+                      size_t bytes);
+
+/* ---- languages ---- */
+
+/* Recognises an interpreter in an object that exports its symbol, and fills in what is its own.
+ * False when the version is not known. */
+typedef bool ps_language_start(const struct ps_language_object *object,
+                               struct ps_language_runtime *out);
+
+bool ps_python_start(const struct ps_language_object *object, struct ps_language_runtime *out);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See language.h: symbols of a loaded object, by its program headers and the hash table of its
+ * dynamic symbols, as the loader finds them, but without the loader's locks. The object has code on
+ * the stack of the calling thread, so that it is not unloaded meanwhile. Its tables are checked
+ * against its memory. No state.
+ */
+#include "shim/language.h"
+
+#include "pools/engine/base/bits.h"
+
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+
+#define HEAD_BYTES 4096 /* with the program headers */
+#define DYNAMIC_LIMIT 256
+#define CHAIN_LIMIT 4096
+#define HASH_SEED 5381
+
+/* The header of the hash table; then a word for each of `bloom_words`, the buckets, the chains. */
+struct hash_head {
+    uint32_t bucket_count, first_symbol, bloom_words, bloom_shift;
+};
+
+static bool is_inside(const struct ps_language_object *object, uintptr_t address, size_t bytes) {
+    return address >= object->start && address <= object->end && bytes <= object->end - address;
+}
+
+/* Some loaders relocate the addresses in the dynamic section, others do not. */
+static uintptr_t address_of(const struct ps_language_object *object, uintptr_t value) {
+    return value >= object->start ? value : value + object->bias;
+}
+
+static void read_entry(struct ps_language_object *object, const ElfW(Dyn) * entry) {
+    uintptr_t value = entry->d_un.d_ptr;
+    if (entry->d_tag == DT_SYMTAB) {
+        object->symbols = address_of(object, value);
+    } else if (entry->d_tag == DT_STRTAB) {
+        object->strings = address_of(object, value);
+    } else if (entry->d_tag == DT_STRSZ) {
+        object->string_bytes = value;
+    } else if (entry->d_tag == DT_GNU_HASH) {
+        object->hash = address_of(object, value);
+    }
+}
+
+static bool read_dynamic(struct ps_language_object *object, uintptr_t at) {
+    for (size_t i = 0; i < DYNAMIC_LIMIT; i++, at += sizeof(ElfW(Dyn))) {
+        const ElfW(Dyn) *entry = (const ElfW(Dyn) *)at;
+        if (!is_inside(object, at, sizeof *entry) || entry->d_tag == DT_NULL) {
+            break;
+        }
+        read_entry(object, entry);
+    }
+    return is_inside(object, object->strings, object->string_bytes) &&
+           is_inside(object, object->symbols, sizeof(ElfW(Sym))) &&
+           is_inside(object, object->hash, sizeof(struct hash_head));
+}
+
+bool ps_language_object_open(const struct ps_unwind_object *from, struct ps_language_object *out) {
+    *out = (struct ps_language_object){.start = from->start, .end = from->end};
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)from->start;
+    if (from->end - from->start < HEAD_BYTES || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+        header->e_phoff > HEAD_BYTES - header->e_phnum * sizeof(ElfW(Phdr))) {
+        return false;
+    }
+    const ElfW(Phdr) *parts = (const ElfW(Phdr) *)(from->start + header->e_phoff);
+    uintptr_t dynamic = 0;
+    uintptr_t lowest = UINTPTR_MAX;
+    for (size_t i = 0; i < header->e_phnum; i++) {
+        if (parts[i].p_type == PT_LOAD && parts[i].p_vaddr < lowest) {
+            lowest = parts[i].p_vaddr;
+        } else if (parts[i].p_type == PT_DYNAMIC) {
+            dynamic = parts[i].p_vaddr;
+        }
+    }
+    out->bias = from->start - ps_round_down(lowest, HEAD_BYTES);
+    return dynamic != 0 && read_dynamic(out, dynamic + out->bias);
+}
+
+static uint32_t hash_of(const char *name) {
+    uint32_t hash = HASH_SEED;
+    for (; *name != '\0'; name++) {
+        hash = hash * 33 + (unsigned char)*name;
+    }
+    return hash;
+}
+
+/* True if the symbol has the name, and is defined in the object. */
+static bool is_symbol(const struct ps_language_object *object, size_t index, const char *name,
+                      struct ps_language_symbol *out) {
+    uintptr_t at = object->symbols + index * sizeof(ElfW(Sym));
+    size_t bytes = strlen(name) + 1;
+    if (!is_inside(object, at, sizeof(ElfW(Sym)))) {
+        return false;
+    }
+    const ElfW(Sym) *symbol = (const ElfW(Sym) *)at;
+    if (symbol->st_shndx == SHN_UNDEF || symbol->st_name > object->string_bytes ||
+        object->string_bytes - symbol->st_name < bytes ||
+        memcmp((const char *)object->strings + symbol->st_name, name, bytes) != 0) {
+        return false;
+    }
+    *out = (struct ps_language_symbol){object->bias + symbol->st_value, symbol->st_size};
+    return is_inside(object, out->address, out->bytes);
+}
+
+bool ps_language_object_find(const struct ps_language_object *object, const char *name,
+                             struct ps_language_symbol *out) {
+    const struct hash_head *head = (const struct hash_head *)object->hash;
+    uintptr_t buckets = object->hash + sizeof *head + head->bloom_words * sizeof(uintptr_t);
+    uintptr_t chains = buckets + head->bucket_count * sizeof(uint32_t);
+    uint32_t hash = hash_of(name);
+    if (head->bucket_count == 0 || !is_inside(object, buckets, chains - buckets)) {
+        return false;
+    }
+    size_t index = ((const uint32_t *)buckets)[hash % head->bucket_count];
+    for (size_t i = 0; i < CHAIN_LIMIT && index >= head->first_symbol; i++, index++) {
+        uintptr_t at = chains + (index - head->first_symbol) * sizeof(uint32_t);
+        if (!is_inside(object, at, sizeof(uint32_t))) {
+            return false;
+        }
+        uint32_t value = *(const uint32_t *)at;
+        if ((value | 1) == (hash | 1) && is_symbol(object, index, name, out)) {
+            return true;
+        }
+        if ((value & 1) != 0) { /* the last of its bucket */
+            return false;
+        }
+    }
+    return false;
+}
