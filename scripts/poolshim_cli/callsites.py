@@ -4,6 +4,9 @@
     sites = CallSites([[names.frames_of(sample.locations) for sample in profile.samples]], folds)
     name, callers = sites.of(frames)
 
+In a stack of an interpreted program its innermost function is named, with the line: those of the
+interpreter, and of modules that it calls, are layers.
+
 Functions of one name in several files, as static ones may have, are told apart by the file. No two
 functions share a name, so rows of a report add up what one function allocated.
 """
@@ -12,10 +15,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from .folds import Folds, paths_of
+from .pprof import Line
 
 CALLERS = 3
 NAMED_WITHIN = 6  # frames of one file: the first with a name says more
@@ -40,6 +45,7 @@ class Frame:
     file: str = ""  # that is mapped there; "" of generated code
     source: str = ""  # of the line, where that is known
     is_place: bool = False
+    line: Line | None = None  # of an interpreted program
 
     @property
     def origin(self) -> str:
@@ -101,6 +107,22 @@ def is_layer_of(frames: Sequence[Frame], folds: Folds) -> list[bool]:
     ]
 
 
+def line_at(frames: Sequence[Frame], folds: Folds) -> int | None:
+    """The innermost function of an interpreted program that is none of its standard library; of
+    such alone the innermost. None: there is no interpreted program."""
+    lines = [(at, one.line) for at, one in enumerate(frames) if one.line is not None]
+    own = (at for at, line in lines if not folds.has_line(line.file, line.function))
+    return next(own, lines[0][0] if lines else None)
+
+
+def line_callers_of(frames: Sequence[Frame], at: int, folds: Folds) -> Iterator[Frame]:
+    """The callers of a function of an interpreted program, and those of it that have names."""
+    for one in frames[at + 1 :]:
+        line = one.line
+        if not (one.is_place if line is None else folds.has_line(line.file, line.function)):
+            yield one
+
+
 def inner_of(frames: Sequence[Frame], folds: Folds) -> int:
     """How many innermost frames are layers; not all of them."""
     return min(layers_of(frames, is_layer_of(frames, folds)), max(len(frames) - 1, 0))
@@ -114,11 +136,15 @@ def site_of(frames: Sequence[Frame], folds: Folds) -> Site:
         return Site(Frame(NO_STACK), None, ())
     if folds.is_off:
         return Site(frames[0], None, tuple(frames[1 : 1 + CALLERS]))
+    line = line_at(frames, folds)
+    if line is not None:
+        callers = islice(line_callers_of(frames, line, folds), CALLERS)
+        return Site(frames[line], None, tuple(callers))
     is_layer = is_layer_of(frames, folds)
     inner = min(layers_of(frames, is_layer), len(frames) - 1)
     at = named_of(frames, inner) if frames[inner].is_place else inner
-    callers = [frames[i] for i in range(at + 1, len(frames)) if not is_layer[i]]
-    return Site(frames[at], frames[inner] if at != inner else None, tuple(callers[:CALLERS]))
+    others = [frames[i] for i in range(at + 1, len(frames)) if not is_layer[i]]
+    return Site(frames[at], frames[inner] if at != inner else None, tuple(others[:CALLERS]))
 
 
 def short(name: str) -> str:

@@ -61,6 +61,11 @@ PATTERNS = (
     "node::*Calloc*", "v8::internal::Malloced::*", "v8::internal::AllocWithRetry*",
     "v8::internal::Alloc*Malloc*", "v8::base::*alloc*",
 )  # fmt: skip
+# Files of the standard libraries of interpreted languages.
+LANGUAGE_LIBRARIES = re.compile(
+    r"<frozen .*|.*/lib(?:64)?/python3\.\d+t?/(?!(?:site|dist)-packages/).*|.*/python3\d+\.zip/.*",
+    re.S,
+)
 RUST_PATTERNS = ("alloc::*", "core::*")  # in C++ these are namespaces of programs
 CLONE = re.compile(r"(?:\.(?:part|constprop|isra|cold|lto_priv|llvm)(?:\.\d+)?)+$"
                    r"|(?: \[clone [^\]]*\]| \(\.[\w.]+\))+$")  # fmt: skip
@@ -158,7 +163,9 @@ class Folds:
     known: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        patterns = [f"(?:{C_NAME})\\Z", *map(translate, (*PATTERNS, *read(self.more)))]
+        more = read(self.more)
+        patterns = [f"(?:{C_NAME})\\Z", *map(translate, (*PATTERNS, *more))]
+        self.own_pattern = re.compile("|".join(map(translate, more)) or r"(?!)")
         self.pattern = re.compile("|".join(patterns))
         self.rust_pattern = re.compile("|".join((*patterns, *map(translate, RUST_PATTERNS))))
 
@@ -171,6 +178,17 @@ class Folds:
             pattern = self.pattern if has_arguments else self.rust_pattern
             self.known[name] = all(pattern.match(path) for path in paths_of(name))
         return self.known[name]
+
+    def has_line(self, file: str, function: str) -> bool:
+        """Whether a function of an interpreted program is of its standard library, or passed over
+        by the user's patterns, for its name or its file."""
+        if self.is_off:
+            return False
+        return any(
+            pattern.match(text) is not None
+            for pattern, text in ((LANGUAGE_LIBRARIES, file), (self.own_pattern, file),
+                                  (self.own_pattern, function))
+        )  # fmt: skip
 
 
 def read(words: Iterable[str]) -> list[str]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import BadRequest
+from .foreign.text import printable
 
 GZIP_MAGIC = b"\x1f\x8b"
 PROCESS = re.compile(r"process (\d+)\b")  # how a comment begins, or all of it
@@ -40,12 +41,35 @@ class Mapping:
 
 
 @dataclass(frozen=True)
+class Line:
+    """A line of a program that an interpreter runs."""
+
+    file: str
+    function: str
+    number: int  # 0: not known
+
+    @property
+    def title(self) -> str:
+        """What a report shows: "leak.py:12 leak_here"."""
+        name = self.file.rpartition("/")[2] or self.file
+        return printable(f"{name}:{self.number} {self.function}" if self.number
+                         else f"{name} {self.function}")  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Location:
-    """A call site; `names` where the profile has them, of inlined functions first."""
+    """A call site; `names` where the profile has them, of inlined functions first. `line` of an
+    interpreted program, which has neither address nor mapping."""
 
     address: int
     mapping: Mapping | None
     names: tuple[str, ...] = ()
+    line: Line | None = None
+
+
+def location_of(line: Line) -> Location:
+    """The call site of a line."""
+    return Location(0, None, (line.title,), line)
 
 
 @dataclass(frozen=True)
@@ -186,10 +210,11 @@ class Reader:
             )  # fmt: skip
         return found
 
-    def functions(self) -> dict[int, str]:
-        """Names by id."""
+    def functions(self) -> dict[int, tuple[str, str]]:
+        """Names and files by id."""
         messages = [message(value) for value in self.top.get(5, [])]
-        return {number(fields, 1): self.text(number(fields, 2)) for fields in messages}
+        return {number(fields, 1): (self.text(number(fields, 2)), self.text(number(fields, 4)))
+                for fields in messages}  # fmt: skip
 
     def locations(self, mappings: dict[int, Mapping]) -> dict[int, Location]:
         """The locations by id."""
@@ -198,11 +223,15 @@ class Reader:
         for value in self.top.get(4, []):
             fields = message(value)
             lines = [message(one) for key, one in fields_of(content(value)) if key == 4]
-            names = (functions.get(number(line, 1), "") for line in lines)
+            names = [functions.get(number(line, 1), ("", "")) for line in lines]
+            address, mapping = number(fields, 3), mappings.get(number(fields, 2))
+            if not address and mapping is None and len(lines) == 1 and all(names[0]):
+                line = Line(names[0][1], names[0][0], number(lines[0], 2))
+                found[number(fields, 1)] = location_of(line)
+                continue
             found[number(fields, 1)] = Location(
-                number(fields, 3), mappings.get(number(fields, 2)),
-                tuple(name for name in names if name),
-            )  # fmt: skip
+                address, mapping, tuple(name for name, _ in names if name)
+            )
         return found
 
     def samples(self, locations: dict[int, Location]) -> Iterator[Sample]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gzip
 
-from .pprof import Location, Mapping, Profile
+from .pprof import Line, Location, Mapping, Profile
 from .symbols import Symbols
 
 LOW_BITS, NUMBER_BITS = 0x7F, 1 << 64
@@ -44,7 +44,7 @@ class Writer:
         self.profile = profile
         self.names = names
         self.strings: dict[str, int] = {"": 0}
-        self.functions: dict[str, int] = {}
+        self.functions: dict[tuple[str, str], int] = {}
         self.mappings = {one: index for index, one in enumerate(profile.mappings, 1)}
         self.locations: dict[Location, int] = {}
         self.named: set[Mapping] = set()
@@ -53,9 +53,13 @@ class Writer:
         """Its place in the table of strings."""
         return self.strings.setdefault(value, len(self.strings))
 
-    def function(self, name: str) -> int:
+    def function(self, name: str, file: str = "") -> int:
         """Its id."""
-        return self.functions.setdefault(name, len(self.functions) + 1)
+        return self.functions.setdefault((name, file), len(self.functions) + 1)
+
+    def line(self, one: Line) -> bytes:
+        """The message of a line of an interpreted program."""
+        return numeral(1, self.function(one.function, one.file)) + numeral(2, one.number)
 
     def kind(self, name: str, unit: str) -> bytes:
         """A type of values."""
@@ -63,6 +67,8 @@ class Writer:
 
     def location(self, one: Location) -> bytes:
         """The message of one, with its functions, innermost first."""
+        if one.line is not None:
+            return numeral(1, self.locations[one]) + chunk(4, self.line(one.line))
         known = list(one.names) or self.names.names.get(one, [])
         if known and one.mapping is not None:
             self.named.add(one.mapping)
@@ -91,9 +97,10 @@ class Writer:
             parts.append(chunk(2, chunk(1, ids) + chunk(2, values)))
         parts += [chunk(4, self.location(one)) for one in self.locations]
         parts += [chunk(3, self.mapping(one)) for one in profile.mappings]
-        for name, index in self.functions.items():
+        for (name, file), index in self.functions.items():
             text = self.text(name)
-            parts.append(chunk(5, numeral(1, index) + numeral(2, text) + numeral(3, text)))
+            parts.append(chunk(5, numeral(1, index) + numeral(2, text) + numeral(3, text)
+                               + numeral(4, self.text(file))))  # fmt: skip
         parts += [
             numeral(9, profile.time_nanos), numeral(10, profile.duration_nanos),
             chunk(11, self.kind("space", "bytes")), numeral(12, profile.period),

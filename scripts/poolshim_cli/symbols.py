@@ -54,6 +54,10 @@ class Symbols:
         """The functions of a stack, innermost first."""
         frames = []
         for location in locations:
+            if location.line is not None:
+                frames.append(Frame(location.line.title, source=location.line.file,
+                                    line=location.line))  # fmt: skip
+                continue
             names, lines = self.of(location), self.lines.get(location, [])
             is_place = not location.names and not self.names.get(location)
             file = location.mapping.path if location.mapping is not None else ""

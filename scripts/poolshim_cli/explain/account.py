@@ -17,6 +17,7 @@ from ..errors import Failed, OwnFailure
 from ..live.census import Reader
 from ..live.memory import PAGE_BYTES, Memory
 from ..live.report import kib_of, resident_of
+from ..pprof import Line
 from . import mappings
 from .demand import Demand
 from .heap import Heap, Site, View
@@ -57,6 +58,7 @@ class Account:
     pss: int = 0
     parts: dict[str, float] = field(default_factory=dict)
     sites: dict[tuple[int, ...], Site] = field(default_factory=dict)
+    lines: dict[int, Line] = field(default_factory=dict)  # of sites that are no addresses
     names: dict[str, Counter[str]] = field(default_factory=dict)  # of files and other mappings
     copied: int = 0  # private copies of pages of its parent
     large_live: int = 0  # bytes of the largest live block's range
@@ -165,7 +167,7 @@ class Book:
         if not rss_after:
             raise control.gone(self.pid)  # meanwhile: of its mappings only some were read
         account.settle(rss_after)
-        account.sites = self.view.sites
+        account.sites, account.lines = self.view.sites, self.view.lines
         account.pinned_by_class = self.view.pinned_by_class
         account.rounding_by_size = self.view.rounding_by_size
         account.classes = heap.classes if heap is not None else []

@@ -26,6 +26,7 @@ from ..live.fronts import Fronts, page_ranges, pages_of
 from ..live.memory import PAGE_BYTES, Memory, contradictions
 from ..live.samples import Sample, Samples, Snapshot, Stack
 from ..live.slots import Account, Leaf, Map, Size, Slabs, read_sizes
+from ..pprof import Line
 
 SCALED_SAMPLES = 8  # of a class; with fewer its slabs say little of them
 SIZE_STEP = 16  # of sizes in a table of classes
@@ -68,6 +69,7 @@ class View:
     metadata: float = 0.0
     ranges: list[tuple[int, int]] = field(default_factory=list)  # all of it, in order
     sites: dict[tuple[int, ...], Site] = field(default_factory=dict)  # by stack
+    lines: dict[int, Line] = field(default_factory=dict)  # of sites that are no addresses
     pinned_by_class: dict[int, float] = field(default_factory=dict)  # by block size
     blocks_by_class: dict[int, int] = field(default_factory=dict)  # live, in slabs
     rounding_by_size: dict[int, float] = field(default_factory=dict)  # by request, to 16 bytes
@@ -305,6 +307,7 @@ class Heap:
         table = self.samples.read()
         if table.nbytes == 0:
             return
+        view.lines = table.lines
         count = -(-table.nbytes // PAGE_BYTES)
         view.samples += self.memory.resident(table.base, count).count(1) * PAGE_BYTES
         view.ranges.append((table.base, table.base + count * PAGE_BYTES))

@@ -69,6 +69,7 @@ class Watch:
         self.parents: dict[int, int] = {}
         self.code: dict[tuple[int, int], pprof.Mapping] = {}  # by process and address
         self.roots: dict[int, Root] = {}
+        self.lines: dict[tuple[int, int], pprof.Line] = {}  # by process and site
         self.refusal = ""  # why a process could not be read
         self.folds = Folds()
         self.has_ended = False  # a process of --pid, while it was watched
@@ -140,6 +141,7 @@ class Watch:
             self.refusal = str(error)
             return None
         self.commands[pid] = command_of(pid) or self.commands.get(pid, "")
+        self.lines.update(((pid, site), line) for site, line in account.lines.items())
         for one in book.mappings:
             if "x" in one.permissions and one.is_file:
                 self.code.setdefault(
@@ -186,6 +188,11 @@ class Watch:
         locations = {
             address: pprof.Location(address, mapping_at(mappings, address))
             for address in {address for stack in stacks for address in stack}
+            if (pid, address) not in self.lines
+        }
+        locations |= {
+            site: pprof.location_of(line) for (owner, site), line in self.lines.items()
+            if owner == pid
         }
         profile = pprof.Profile(samples=[pprof.Sample(tuple(locations.values()), ())])
         root = self.roots.get(pid, Root())

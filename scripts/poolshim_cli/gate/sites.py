@@ -80,7 +80,8 @@ def stack_sums(
             continue
         weight = sample.weight / process.weight_one
         stack = snapshot.stacks.get(sample.stack, Stack())
-        sums = found[sites_of(stack, sample.stack == lost, process.code)]
+        is_lost = sample.stack == lost
+        sums = found[sites_of(stack, is_lost, process.code, snapshot.lines)]
         sums.nbytes += sign * weight * sample.nbytes
         sums.blocks += sign * weight
         sums.variance += weight * (weight - 1) * sample.nbytes**2

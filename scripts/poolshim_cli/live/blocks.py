@@ -158,5 +158,6 @@ class Blocks:
                 sites = table.stacks.get(one.stack, Stack()).sites
                 where = ", allocated at" if sites else ", without a stack"
                 return [f"sampled: block {one.block:#x}, {one.nbytes} bytes{where}",
-                        *(f"  {site:#x} {self.site_name(site)}" for site in sites)]  # fmt: skip
+                        *(f"  {table.lines[site].title}" if site in table.lines
+                          else f"  {site:#x} {self.site_name(site)}" for site in sites)]  # fmt: skip
         return []

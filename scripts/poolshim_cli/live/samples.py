@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ..foreign.text import printable
+from ..pprof import Line
 from .layout import Layout
 from .memory import Memory, contradictions
 
@@ -23,6 +25,7 @@ TABLE_BYTES_MAX = 64 << 30  # as POOLSHIM_PROFILE_MAX
 FRAMES_MAX = 64
 SAMPLE_BYTES_MIN = 24
 WORD = 8
+UNKNOWN = "??"
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Snapshot:
     """The table."""
 
     stacks: dict[int, Stack] = field(default_factory=dict)  # by address
+    lines: dict[int, Line] = field(default_factory=dict)  # of interpreted programs, by site
     live: list[Sample] = field(default_factory=list)
     base: int = 0  # of its memory; 0: there is none
     nbytes: int = 0
@@ -61,6 +65,11 @@ class Snapshot:
     lost_blocks: int = 0  # of them: counted as freed, since the table was full
     live_bytes: int = 0  # of all live samples, with the blocks that they represent
     is_settled: bool = True
+
+
+def text_of(data: bytes) -> str:
+    """A text of the process."""
+    return printable(data.decode("utf-8", "replace")) or UNKNOWN
 
 
 class Samples:
@@ -85,6 +94,11 @@ class Samples:
             "stack.made_weight", "stack.made_bytes", "stack.count", "stack.chain"
         )
         self.sites_at = layout.offset("stack.sites")
+        self.line_site = self.line_limit = 0
+        if "line.site" in layout.numbers:  # an older library has none
+            self.line_site, self.line_limit = map(layout.offset, ("line.site", "line.limit"))
+            self.line = layout.record("line.number", "line.file_bytes", "line.function_bytes")
+            self.text_at = layout.offset("line.text")
 
     def variable(self, name: str) -> bytes:
         """The bytes of a variable of the library."""
@@ -121,10 +135,28 @@ class Samples:
     def parse(self, table: bytes, base: int, buckets: int) -> Snapshot:
         """The chains of both halves of the buckets."""
         places = memoryview(table)[: buckets * 2 * WORD].cast("Q")
+        stacks = dict(self.stacks(table, base, places[:buckets]))
+        sites = {site for stack in stacks.values() for site in stack.sites}
         return Snapshot(
-            dict(self.stacks(table, base, places[:buckets])),
+            stacks, dict(self.lines(table, sites)),
             list(self.samples(table, base, places[buckets:])), base, len(table),
         )  # fmt: skip
+
+    def lines(self, table: bytes, sites: set[int]) -> Iterator[tuple[int, Line]]:
+        """The lines of sites that are no addresses of code; one whose record does not lie in the
+        table has no names."""
+        for site in sites:
+            at = site - self.line_site
+            if not 0 <= at < self.line_limit:
+                continue
+            self.memory.check()
+            number = file_bytes = function_bytes = 0
+            start = at + self.text_at
+            if start <= len(table) - self.line.nbytes:
+                number, file_bytes, function_bytes = self.line.of(table, at)
+            file = table[start : start + file_bytes]
+            function = table[start + file_bytes : start + file_bytes + function_bytes]
+            yield site, Line(text_of(file), text_of(function), number)
 
     def samples(self, table: bytes, base: int, heads: memoryview) -> Iterator[Sample]:
         """No step leaves the table, and there are no more steps than samples."""

@@ -288,14 +288,16 @@ def perf_map_of(pid: int, root: Path) -> PerfMap:
 
 
 def sites_of(
-    stack: Stack, is_lost: bool, code: list[pprof.Mapping]
+    stack: Stack, is_lost: bool, code: list[pprof.Mapping], lines: dict[int, pprof.Line]
 ) -> tuple[pprof.Location, ...]:
     """Locations, innermost first; one that says so where there is no stack."""
     if not stack.sites:
         return (pprof.Location(0, None, (LOST if is_lost else NO_STACK,)),)
     return tuple(
-        pprof.Location(site, mapping_at(code, site)) for site in stack.sites if site != 0
-    )
+        pprof.location_of(lines[site]) if site in lines
+        else pprof.Location(site, mapping_at(code, site))
+        for site in stack.sites if site != 0
+    )  # fmt: skip
 
 
 def comments_of(before: Snapshot, after: Snapshot) -> list[str]:
@@ -318,7 +320,7 @@ def profile_of(
     """The samples between two readings, as a profile for pprof."""
     lost = target.layout.place("lost_stack")
     samples = [
-        pprof.Sample(sites_of(after.stacks[address], address == lost, code), values)
+        pprof.Sample(sites_of(after.stacks[address], address == lost, code, after.lines), values)
         for address, values in values_of(target, before, after).items()
     ]
     used = {site.mapping for sample in samples for site in sample.locations}

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ..callsites import CallSites
+from ..callsites import CallSites, site_of
 from ..folds import Folds
 from ..pprof import Profile, Sample
 from ..symbols import Symbols
@@ -27,6 +27,8 @@ class Row:
     error_bytes: int  # half of the 95 % interval
     callers: tuple[str, ...]  # of the heaviest stack, innermost first
     rate: Rate | None = None  # None: for how long it was sampled is not known
+    file: str = ""  # with its folders, where the function is of an interpreted program
+    line: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The figures of the rate beside the others."""
@@ -84,11 +86,15 @@ def rows_of(
     sites = CallSites([frames], folds)
     types = [name for name, _ in profile.types]
     found: defaultdict[str, Sums] = defaultdict(Sums)
+    places: dict[str, tuple[str, int]] = {}
     for sample, stack in zip(profile.samples, frames, strict=True):
         name, callers = sites.of(stack)
         values = dict(zip(types, sample.values, strict=True))
         found[name].add(values, profile.period)
         found[name].stacks[callers] += values[f"{kind}_space"]
+        line = site_of(stack, folds).function.line
+        if line is not None:
+            places[name] = line.file, line.number
     rows = []
     for name, sums in found.items():
         one = sums.sum_of(kind)
@@ -98,5 +104,6 @@ def rows_of(
         )  # fmt: skip
         error = round(TWO_SIDED_95 * math.sqrt(one.variance))
         callers = sums.stacks.most_common(1)[0][0]
-        rows.append(Row(name, one.nbytes, one.blocks, error, callers, rate))
+        rows.append(Row(name, one.nbytes, one.blocks, error, callers, rate,
+                        *places.get(name, ())))  # fmt: skip
     return sorted((row for row in rows if row.nbytes > 0), key=lambda row: -row.nbytes)
