@@ -17,6 +17,7 @@
 #ifndef PS_SHIM_LANGUAGE_H
 #define PS_SHIM_LANGUAGE_H
 
+#include "pools/engine/base/compiler.h"
 #include "shim/unwind.h"
 
 #include <stdbool.h>
@@ -46,6 +47,8 @@ struct ps_language_runtime {
     uintptr_t thread_state; /* the language's own, as the next ones */
     uintptr_t x_types[3];   /* that were recognised */
     uint16_t offsets[PS_LANGUAGE_OFFSETS];
+    uint16_t frame_bytes; /* up to the last field that is read */
+    uint16_t code_bytes;
     unsigned version;
     bool is_free_threaded;
 };
@@ -89,12 +92,24 @@ struct ps_language_memory {
     uintptr_t pages[PS_LANGUAGE_PAGES];
 };
 
-/* True if all of it can be read. */
+/* Asks the kernel. */
 bool ps_language_can_read(struct ps_language_memory *memory, uintptr_t address, size_t bytes);
 
-/* Copies bytes. False when they cannot be read. */
-bool ps_language_read(struct ps_language_memory *memory, uintptr_t address, void *out,
-                      size_t bytes);
+static inline bool ps_language_is_known(const struct ps_language_memory *memory,
+                                        uintptr_t address) {
+    uintptr_t page = address & ~(PS_UNWIND_PAGE_BYTES - 1);
+    return memory->pages[page / PS_UNWIND_PAGE_BYTES % PS_LANGUAGE_PAGES] == page && page != 0;
+}
+
+/* The memory at an address, where that can be read; else NULL. At least a byte, at most a page. */
+static inline const char *ps_language_view(struct ps_language_memory *memory, uintptr_t address,
+                                           size_t bytes) {
+    bool is_known =
+        ps_language_is_known(memory, address) && ps_language_is_known(memory, address + bytes - 1);
+    return PS_LIKELY(is_known) || ps_language_can_read(memory, address, bytes)
+               ? (const char *)address
+               : NULL;
+}
 
 /* ---- languages ---- */
 

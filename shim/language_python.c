@@ -9,22 +9,21 @@
 #include "shim/language_python.h"
 
 #include "pools/engine/base/atomic.h"
+#include "pools/engine/base/bits.h"
 #include "pools/engine/profile/profile.h"
 
-#include <string.h>
-
 #define NONE PS_PYTHON_NONE
+#define VERSION_MAJOR 3
 #define VERSION_FIRST 9 /* 3.9 */
 #define VERSION_LAST 14
 #define VERSION_DESCRIBED 13 /* from here on by _Py_DebugOffsets */
-#define VERSION_MAJOR 3
 #define OFFSET_LIMIT 1024
-#define OWNER_LOOP 3               /* frames from here on are calls of the loop */
-#define OBJECT_TAG (~(uintptr_t)7) /* 3.14 stores bits in references */
+#define WORD_BYTES sizeof(uintptr_t)
+#define OWNER_LOOP 3              /* frames from here on are calls of the loop */
+#define OBJECT_TAG ((uintptr_t)7) /* 3.14 stores bits in references */
 #define COOKIE "xdebugpy"
 #define FREE_THREADED_WORD 2
-#define STEPS 4     /* for a frame: calls of the loop are frames, too */
-#define CODE_UNIT 2 /* bytes */
+#define STEPS 4 /* for a frame: calls of the loop are frames, too */
 
 typedef uintptr_t thread_state(void);
 
@@ -56,6 +55,7 @@ static bool read_description(const struct ps_language_object *object,
                              struct ps_language_runtime *out) {
     struct ps_language_symbol symbol;
     if (!ps_language_object_find(object, "_PyRuntime", &symbol) ||
+        symbol.bytes < sizeof(uint64_t) * (FREE_THREADED_WORD + 1) ||
         memcmp((const void *)symbol.address, COOKIE, sizeof COOKIE - 1) != 0) {
         return false;
     }
@@ -71,10 +71,26 @@ static bool read_description(const struct ps_language_object *object,
         }
         out->offsets[i] = (uint16_t)words[word];
     }
-    if (out->offsets[PS_PYTHON_CODE_COPIES] == 0) { /* each thread runs the same code */
+    if (!out->is_free_threaded) { /* each thread runs the same code */
         out->offsets[PS_PYTHON_CODE_COPIES] = NONE;
     }
     return true;
+}
+
+/* The bytes of a structure up to the end of the last field of a range; words are the longest. */
+static uint16_t bytes_up_to(const struct ps_language_runtime *runtime, size_t first, size_t last) {
+    size_t bytes = 0;
+    for (size_t i = first; i <= last; i++) {
+        bool is_byte = i == PS_PYTHON_FRAME_OWNER || i == PS_PYTHON_FRAME_IS_ENTRY;
+        bool is_int =
+            i == PS_PYTHON_FRAME_COPY || i == PS_PYTHON_CODE_FIRST_LINE ||
+            (i == PS_PYTHON_FRAME_INSTRUCTION && runtime->offsets[PS_PYTHON_CODE_START] == NONE);
+        size_t length = is_byte ? 1 : is_int ? sizeof(int32_t) : WORD_BYTES;
+        bytes = runtime->offsets[i] != NONE && i != PS_PYTHON_CODE_START
+                    ? ps_max(bytes, runtime->offsets[i] + length)
+                    : bytes;
+    }
+    return (uint16_t)bytes;
 }
 
 static size_t python_frames(struct ps_language_runtime *runtime, struct ps_language_frame *out,
@@ -90,166 +106,151 @@ bool ps_python_start(const struct ps_language_object *object, struct ps_language
     for (size_t i = 0; i < PS_PYTHON_FIELDS; i++) {
         out->offsets[i] = versions[i][out->version - VERSION_FIRST];
     }
+    if (out->version >= VERSION_DESCRIBED && !read_description(object, out)) {
+        return false;
+    }
     out->thread_state = symbol.address;
     out->frames = python_frames;
-    return out->version < VERSION_DESCRIBED || read_description(object, out);
+    out->frame_bytes = bytes_up_to(out, PS_PYTHON_FRAME_PREVIOUS, PS_PYTHON_FRAME_COPY);
+    out->code_bytes = bytes_up_to(out, PS_PYTHON_CODE_FILE, PS_PYTHON_CODE_COPIES);
+    size_t head_bytes = out->offsets[PS_PYTHON_OBJECT_TYPE] + WORD_BYTES;
+    out->code_bytes = (uint16_t)ps_max((size_t)out->code_bytes, head_bytes);
+    return true;
 }
 
 /* ---- objects ---- */
 
-bool ps_python_field(struct ps_python *python, uintptr_t address, enum ps_python_field field,
-                     void *out, size_t bytes) {
-    return ps_language_read(&python->memory, address + ps_python_offset(python, field), out, bytes);
+/* The word at an address and an offset; 0 where it cannot be read. */
+static uintptr_t read_word(struct ps_python *python, uintptr_t address, uint16_t offset) {
+    uintptr_t word = 0;
+    const char *view = ps_language_view(&python->memory, address + offset, sizeof word);
+    if (view != NULL) {
+        memcpy(&word, view, sizeof word);
+    }
+    return word;
 }
 
-/* A type is recognised by its name once; its address may be that of a copy in the program. */
-bool ps_python_is(struct ps_python *python, uintptr_t object, enum ps_python_type type) {
+/* A type is recognised by its name; its address may be that of a copy in the program. */
+static PS_COLD bool has_name(struct ps_python *python, uintptr_t type, const char *name) {
+    size_t bytes = strlen(name) + 1;
+    uintptr_t at = read_word(python, type, python->runtime->offsets[PS_PYTHON_TYPE_NAME]);
+    const char *found = ps_language_view(&python->memory, at, bytes);
+    return found != NULL && memcmp(found, name, bytes) == 0;
+}
+
+const char *ps_python_object(struct ps_python *python, uintptr_t address, size_t bytes,
+                             enum ps_python_type type) {
     static const char names[][8] = {"code", "str", "bytes"};
-    char found[sizeof names[0]] = "";
-    uintptr_t address;
-    uintptr_t name;
     uintptr_t *known = &python->runtime->x_types[type];
-    if (!ps_python_field(python, object, PS_PYTHON_OBJECT_TYPE, &address, sizeof address)) {
-        return false;
+    const char *view =
+        address % WORD_BYTES == 0 ? ps_language_view(&python->memory, address, bytes) : NULL;
+    if (view == NULL) {
+        return NULL;
     }
-    uintptr_t is_type = ps_load_relaxed(known); /* relaxed: the word is all there is */
-    if (is_type != 0) {
-        return is_type == address;
+    uintptr_t found = ps_python_word(python, view, PS_PYTHON_OBJECT_TYPE);
+    uintptr_t wanted = ps_load_relaxed(known); /* relaxed: the word is all there is */
+    if (PS_UNLIKELY(wanted == 0) && has_name(python, found, names[type])) {
+        ps_store_relaxed(known, found); /* relaxed: as above */
+        wanted = found;
     }
-    size_t bytes = strlen(names[type]) + 1;
-    if (!ps_python_field(python, address, PS_PYTHON_TYPE_NAME, &name, sizeof name) ||
-        !ps_language_read(&python->memory, name, found, bytes) ||
-        memcmp(found, names[type], bytes) != 0) {
-        return false;
-    }
-    ps_store_relaxed(known, address); /* relaxed: as above */
-    return true;
+    return wanted != 0 && wanted == found ? view : NULL;
 }
 
 /* ---- frames ---- */
 
-/* The start of the code that a frame runs. */
-static bool find_start(struct ps_python *python, uintptr_t frame, uintptr_t code,
-                       uintptr_t *start) {
-    int32_t index;
-    uintptr_t copies;
-    *start = code + ps_python_offset(python, PS_PYTHON_CODE_START);
-    if (!python->runtime->is_free_threaded || !ps_python_has(python, PS_PYTHON_CODE_COPIES)) {
-        return true;
+/* Where the code that a frame runs begins. Without an interpreter's lock each thread may run a copy
+ * of its own: a count, then the addresses of all, the first that of the code itself. */
+static uintptr_t start_of(struct ps_python *python, const char *frame, uintptr_t address,
+                          const char *code) {
+    if (!ps_python_has(python, PS_PYTHON_CODE_COPIES)) {
+        return address + python->runtime->offsets[PS_PYTHON_CODE_START];
     }
-    /* A count, then the addresses; the first is that of the code itself. */
-    return ps_python_field(python, frame, PS_PYTHON_FRAME_COPY, &index, sizeof index) &&
-           ps_python_field(python, code, PS_PYTHON_CODE_COPIES, &copies, sizeof copies) &&
-           ps_language_read(&python->memory,
-                            copies + (uintptr_t)(intptr_t)(index + 1) * sizeof *start, start,
-                            sizeof *start);
+    uintptr_t copies = ps_python_word(python, code, PS_PYTHON_CODE_COPIES);
+    uintptr_t index = (uint32_t)ps_python_int(python, frame, PS_PYTHON_FRAME_COPY);
+    return read_word(python, copies + (index + 1) * WORD_BYTES, 0);
 }
 
 /* The place of a frame in its code, in bytes. */
-static bool find_instruction(struct ps_python *python, uintptr_t frame, uintptr_t code,
-                             intptr_t *out) {
-    if (!ps_python_has(python, PS_PYTHON_CODE_START)) {
-        int32_t last;
-        if (!ps_python_field(python, frame, PS_PYTHON_FRAME_INSTRUCTION, &last, sizeof last)) {
-            return false;
-        }
-        *out = python->runtime->version == VERSION_FIRST ? last : (intptr_t)last * CODE_UNIT;
-        return true;
+static intptr_t instruction_of(struct ps_python *python, const char *frame, uintptr_t address,
+                               const char *code) {
+    if (ps_python_has(python, PS_PYTHON_CODE_START)) {
+        return (intptr_t)(ps_python_word(python, frame, PS_PYTHON_FRAME_INSTRUCTION) -
+                          start_of(python, frame, address, code));
     }
-    uintptr_t instruction;
-    uintptr_t start;
-    if (!ps_python_field(python, frame, PS_PYTHON_FRAME_INSTRUCTION, &instruction,
-                         sizeof instruction) ||
-        !find_start(python, frame, code, &start)) {
-        return false;
+    intptr_t last = ps_python_int(python, frame, PS_PYTHON_FRAME_INSTRUCTION);
+    return python->runtime->version == VERSION_FIRST ? last : last * PS_PYTHON_CODE_UNIT;
+}
+
+static uintptr_t make_site(struct ps_python *python, const char *frame, uintptr_t address) {
+    struct ps_python_text file;
+    struct ps_python_text function;
+    const char *code =
+        ps_python_object(python, address, python->runtime->code_bytes, PS_PYTHON_CODE);
+    if (code == NULL ||
+        !ps_python_text(python, ps_python_word(python, code, PS_PYTHON_CODE_FILE), &file, true) ||
+        !ps_python_text(python, ps_python_word(python, code, PS_PYTHON_CODE_NAME), &function,
+                        false)) {
+        return 0;
     }
-    *out = (intptr_t)(instruction - start);
-    return true;
+    intptr_t instruction = instruction_of(python, frame, address, code);
+    const struct ps_profile_line line = {.file = file.bytes,
+                                         .file_bytes = file.length,
+                                         .function = function.bytes,
+                                         .function_bytes = function.length,
+                                         .number = ps_python_line(python, code, instruction)};
+    return ps_profile_line_site(&line);
 }
 
 /* The site of a frame; 0: it is none of the program's. */
-static uintptr_t site_of(struct ps_python *python, uintptr_t frame) {
-    char file[PS_PROFILE_TEXT_BYTES];
-    char function[PS_PROFILE_TEXT_BYTES];
-    uintptr_t code;
-    uintptr_t texts[2];
-    intptr_t instruction;
-    if (!ps_python_field(python, frame, PS_PYTHON_FRAME_CODE, &code, sizeof code)) {
-        return 0;
+static uintptr_t site_of(struct ps_python *python, const char *frame) {
+    uintptr_t code = ps_python_word(python, frame, PS_PYTHON_FRAME_CODE) & ~OBJECT_TAG;
+    uintptr_t instruction = (uint32_t)ps_python_int(python, frame, PS_PYTHON_FRAME_INSTRUCTION);
+    size_t hash = (code ^ instruction) * PS_GOLDEN_64 >> 32;
+    struct ps_python_site *known = &python->sites[hash % PS_PYTHON_SITES];
+    if (known->code != code || known->instruction != instruction) {
+        *known = (struct ps_python_site){code, instruction, make_site(python, frame, code)};
     }
-    code &= OBJECT_TAG;
-    if (!ps_python_is(python, code, PS_PYTHON_CODE) ||
-        !ps_python_field(python, code, PS_PYTHON_CODE_FILE, &texts[0], sizeof texts[0]) ||
-        !ps_python_field(python, code, PS_PYTHON_CODE_NAME, &texts[1], sizeof texts[1]) ||
-        !find_instruction(python, frame, code, &instruction)) {
-        return 0;
-    }
-    const struct ps_profile_line line = {
-        .file = file,
-        .file_bytes = ps_python_text(python, texts[0], file, sizeof file, true),
-        .function = function,
-        .function_bytes = ps_python_text(python, texts[1], function, sizeof function, false),
-        .number = ps_python_line(python, code, instruction),
-    };
-    return line.file_bytes != 0 && line.function_bytes != 0 ? ps_profile_line_site(&line) : 0;
+    return known->site;
 }
 
-/* True if a frame is that of a call of the loop, without code of the program. */
-static bool is_call_of_loop(struct ps_python *python, uintptr_t frame) {
-    uint8_t owner = 0;
-    return ps_python_has(python, PS_PYTHON_FRAME_OWNER) &&
-           ps_python_field(python, frame, PS_PYTHON_FRAME_OWNER, &owner, sizeof owner) &&
-           owner >= OWNER_LOOP;
-}
-
-/* True if the loop was called for a frame. From 3.12 on the next one tells. */
-static bool is_entry(struct ps_python *python, uintptr_t frame) {
-    uint8_t is_first = 0;
-    if (!ps_python_has(python, PS_PYTHON_FRAME_IS_ENTRY)) {
-        return !ps_python_has(python, PS_PYTHON_FRAME_OWNER); /* up to 3.10 for each */
-    }
-    return ps_python_field(python, frame, PS_PYTHON_FRAME_IS_ENTRY, &is_first, sizeof is_first) &&
-           is_first != 0;
+static uint8_t byte_of(const struct ps_python *python, const char *frame,
+                       enum ps_python_field field) {
+    return ps_python_has(python, field) ? (uint8_t)frame[python->runtime->offsets[field]] : 0;
 }
 
 /* The innermost frame of the calling thread; 0: it runs no program. */
 static uintptr_t first_frame(struct ps_python *python) {
+    const uint16_t *offsets = python->runtime->offsets;
     thread_state *ask;
     memcpy(&ask, &python->runtime->thread_state, sizeof ask);
     uintptr_t state = ask();
-    uintptr_t frame = 0;
-    if (state == 0 || !ps_python_field(python, state, PS_PYTHON_THREAD, &frame, sizeof frame)) {
-        return 0;
-    }
-    if (ps_python_has(python, PS_PYTHON_CHAIN) &&
-        !ps_python_field(python, frame, PS_PYTHON_CHAIN, &frame, sizeof frame)) {
-        return 0;
-    }
-    return frame;
+    uintptr_t frame = state != 0 ? read_word(python, state, offsets[PS_PYTHON_THREAD]) : 0;
+    bool is_chain = frame != 0 && ps_python_has(python, PS_PYTHON_CHAIN);
+    return is_chain ? read_word(python, frame, offsets[PS_PYTHON_CHAIN]) : frame;
 }
 
 static size_t python_frames(struct ps_language_runtime *runtime, struct ps_language_frame *out,
                             size_t limit) {
     struct ps_python python = {.runtime = runtime};
-    uintptr_t frame = first_frame(&python);
+    bool is_each_entry = runtime->offsets[PS_PYTHON_CODE_START] == NONE; /* up to 3.10 */
+    uintptr_t next = first_frame(&python);
     size_t count = 0;
-    for (size_t i = 0; i < STEPS * limit && frame != 0 && count < limit; i++) {
-        if (is_call_of_loop(&python, frame)) {
-            if (count != 0) {
-                out[count - 1].is_entry = true;
-            }
-        } else {
-            uintptr_t site = site_of(&python, frame);
-            bool is_first = is_entry(&python, frame);
-            if (site != 0) {
-                out[count++] = (struct ps_language_frame){.site = site, .is_entry = is_first};
-            } else if (is_first && count != 0) {
-                out[count - 1].is_entry = true;
-            }
-        }
-        if (!ps_python_field(&python, frame, PS_PYTHON_FRAME_PREVIOUS, &frame, sizeof frame)) {
+    for (size_t i = 0; i < STEPS * limit && count < limit; i++) {
+        const char *frame =
+            next != 0 ? ps_language_view(&python.memory, next, runtime->frame_bytes) : NULL;
+        if (frame == NULL) {
             break;
         }
+        bool is_call = byte_of(&python, frame, PS_PYTHON_FRAME_OWNER) >= OWNER_LOOP;
+        uintptr_t site = is_call ? 0 : site_of(&python, frame);
+        if (site != 0) {
+            out[count++] = (struct ps_language_frame){.site = site};
+        }
+        if (count != 0 &&
+            (is_call || is_each_entry || byte_of(&python, frame, PS_PYTHON_FRAME_IS_ENTRY) != 0)) {
+            out[count - 1].is_entry = true;
+        }
+        next = ps_python_word(&python, frame, PS_PYTHON_FRAME_PREVIOUS);
     }
     return count;
 }

@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See language_python.h: strings, and the tables by which code has lines. Each is read in parts,
- * and at most so much of it that a sample remains cheap.
+ * See language_python.h: strings, and the tables by which code has lines. Of a table so much is
+ * read that a sample remains cheap.
  */
 #include "shim/language_python.h"
 
 #include "pools/engine/base/bits.h"
 
-#include <string.h>
-
-#define LINES_BYTES_LIMIT ((size_t)64 << 10) /* of a table that are read */
-#define PART_BYTES 64
-#define ENTRY_BYTES_LIMIT 32
-#define CODE_UNIT 2
-#define VERSION_PAIRS 10     /* 3.10: pairs of a length and a difference */
-#define VERSION_LOCATIONS 11 /* from 3.11 on: locations */
+#define LINES_BYTES_LIMIT ((size_t)64 << 10)
+#define VERSION_THREE_LENGTHS 12 /* before it a string that is not ASCII has one more field */
+#define VERSION_PAIRS 10         /* 3.10: pairs of a length and a difference */
+#define VERSION_LOCATIONS 11     /* from 3.11 on: locations */
 
 /* ---- strings ---- */
 
 static const char dots[] = "\xe2\x80\xa6"; /* an ellipsis in UTF-8 */
+#define DOTS_BYTES (sizeof dots - 1)
 
-/* A string's state: size of a character, and whether its characters follow its head. */
 struct text {
     uintptr_t start;
     size_t length; /* characters */
@@ -29,142 +25,137 @@ struct text {
 };
 
 static bool open_text(struct ps_python *python, uintptr_t object, struct text *out) {
-    uint32_t state;
-    unsigned shift = python->runtime->is_free_threaded ? 8 : 2;
-    if (!ps_python_is(python, object, PS_PYTHON_TEXT) ||
-        !ps_python_field(python, object, PS_PYTHON_TEXT_STATE, &state, sizeof state) ||
-        !ps_python_field(python, object, PS_PYTHON_TEXT_LENGTH, &out->length, sizeof out->length)) {
+    const struct ps_language_runtime *runtime = python->runtime;
+    unsigned shift = runtime->is_free_threaded ? 8 : 2;
+    const char *view =
+        ps_python_object(python, object, runtime->offsets[PS_PYTHON_TEXT_ASCII], PS_PYTHON_TEXT);
+    if (view == NULL) {
         return false;
     }
-    bool is_compact = (state >> (shift + 3) & 1) != 0;
-    out->unit = state >> shift & 7;
-    out->is_ascii = (state >> (shift + 4) & 1) != 0;
-    out->start = object + ps_python_offset(python, PS_PYTHON_TEXT_ASCII);
-    if (!out->is_ascii) { /* its UTF-8, which may be absent; before 3.12 a third length */
-        bool has_third = python->runtime->version < 12;
-        out->start += (has_third ? 3 : 2) * sizeof(uintptr_t);
+    uint32_t state = (uint32_t)ps_python_int(python, view, PS_PYTHON_TEXT_STATE) >> shift;
+    bool is_compact = (state >> 3 & 1) != 0; /* the characters follow the head */
+    out->length = ps_python_word(python, view, PS_PYTHON_TEXT_LENGTH);
+    out->unit = state & 7;
+    out->is_ascii = (state >> 4 & 1) != 0;
+    out->start = object + runtime->offsets[PS_PYTHON_TEXT_ASCII];
+    if (!out->is_ascii) {
+        out->start += (runtime->version < VERSION_THREE_LENGTHS ? 3 : 2) * sizeof(uintptr_t);
     }
-    return is_compact && (out->unit == 1 || out->unit == 2 || out->unit == 4) &&
+    return is_compact && (out->unit == 1 || out->unit == 2 || out->unit == 4) && out->length != 0 &&
            out->length < PTRDIFF_MAX / 4;
 }
 
-/* UTF-8 so far. */
-struct output {
-    char *bytes;
-    size_t length;
-    size_t limit;
-};
-
 /* Appends a character. False when it has no room. */
-static bool append_character(struct output *out, uint32_t character) {
+static bool append_character(struct ps_python_text *out, uint32_t character) {
+    static const unsigned char heads[] = {0, 0, 0xc0, 0xe0, 0xf0};
     bool is_none = character > 0x10ffff || (character >= 0xd800 && character < 0xe000);
     character = is_none ? '?' : character;
     size_t bytes = character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
-    if (out->limit - out->length < bytes) {
+    if (sizeof out->buffer - out->length < bytes) {
         return false;
     }
-    static const unsigned char heads[] = {0, 0, 0xc0, 0xe0, 0xf0};
     for (size_t i = bytes - 1; i > 0; i--) {
-        out->bytes[out->length + i] = (char)(0x80 | (character & 0x3f));
+        out->buffer[out->length + i] = (char)(0x80 | (character & 0x3f));
         character >>= 6;
     }
-    out->bytes[out->length] = (char)(heads[bytes] | character);
+    out->buffer[out->length] = (char)(heads[bytes] | character);
     out->length += bytes;
     return true;
 }
 
-/* Appends the text. False when it cannot be read. */
-static bool append(struct ps_python *python, const struct text *text, struct output *out) {
-    uintptr_t at = text->start;
-    if (text->is_ascii) {
-        char *to = out->bytes + out->length;
-        out->length += text->length;
-        return text->length == 0 || ps_language_read(&python->memory, at, to, text->length);
-    }
-    for (size_t i = 0; i < text->length; i++, at += text->unit) {
+static void append_dots(struct ps_python_text *out) {
+    memcpy(out->buffer + out->length, dots, DOTS_BYTES);
+    out->length += DOTS_BYTES;
+}
+
+/* Appends the characters of a view. */
+static void append(const struct text *text, const char *view, struct ps_python_text *out) {
+    for (size_t i = 0; i < text->length; i++) {
         uint32_t character = 0; /* processors here have the low byte first */
-        if (!ps_language_read(&python->memory, at, &character, text->unit)) {
-            return false;
-        }
+        memcpy(&character, view + i * text->unit, text->unit);
         if (!append_character(out, character)) {
-            break;
+            return;
         }
+    }
+}
+
+bool ps_python_text(struct ps_python *python, uintptr_t object, struct ps_python_text *out,
+                    bool is_last_part) {
+    struct text text;
+    if (!open_text(python, object, &text)) {
+        return false;
+    }
+    size_t per_character = text.is_ascii ? 1 : text.unit == 1 ? 2 : text.unit == 2 ? 3 : 4;
+    size_t most = sizeof out->buffer / per_character;
+    bool is_cut = text.length > most;
+    if (is_cut) {
+        most -= DOTS_BYTES;
+        text.start += is_last_part ? (text.length - most) * text.unit : 0;
+        text.length = most;
+    }
+    const char *view = ps_language_view(&python->memory, text.start, text.length * text.unit);
+    if (view == NULL) {
+        return false;
+    }
+    out->bytes = view;
+    out->length = text.length;
+    if (PS_LIKELY(text.is_ascii && !is_cut)) {
+        return true;
+    }
+    out->bytes = out->buffer;
+    out->length = 0;
+    if (is_cut && is_last_part) {
+        append_dots(out);
+    }
+    append(&text, view, out);
+    if (is_cut && !is_last_part) {
+        append_dots(out);
     }
     return true;
 }
 
-static void append_dots(struct output *out) {
-    memcpy(out->bytes + out->length, dots, sizeof dots - 1);
-    out->length += sizeof dots - 1;
-}
-
-size_t ps_python_text(struct ps_python *python, uintptr_t object, char *out, size_t limit,
-                      bool is_last_part) {
-    struct text text;
-    struct output output = {.bytes = out, .limit = limit};
-    if (!open_text(python, object, &text)) {
-        return 0;
-    }
-    size_t per_character = text.is_ascii ? 1 : text.unit == 1 ? 2 : text.unit == 2 ? 3 : 4;
-    size_t most = limit / per_character;
-    bool is_cut = text.length > most;
-    if (is_cut) {
-        most -= sizeof dots - 1;
-        text.start += is_last_part ? (text.length - most) * text.unit : 0;
-        text.length = most;
-    }
-    if (is_cut && is_last_part) {
-        append_dots(&output);
-    }
-    if (!append(python, &text, &output)) {
-        return 0;
-    }
-    if (is_cut && !is_last_part) {
-        append_dots(&output);
-    }
-    return output.length;
-}
-
 /* ---- lines ---- */
 
-/* A table, read in parts. */
+/* A table, viewed a page at a time. */
 struct table {
     struct ps_python *python;
-    uintptr_t next; /* to read, up to `end` */
+    const unsigned char *next;
+    const unsigned char *viewed; /* end of what can be read */
     uintptr_t end;
-    size_t used; /* bytes of the part, of `count` */
-    size_t count;
-    unsigned char part[PART_BYTES];
 };
 
-/* The next byte; -1 after the last. */
-static int next_byte(struct table *table) {
-    if (table->used == table->count) {
-        size_t bytes = ps_min(sizeof table->part, table->end - table->next);
-        if (bytes == 0 ||
-            !ps_language_read(&table->python->memory, table->next, table->part, bytes)) {
-            return -1;
-        }
-        table->next += bytes;
-        table->used = 0;
-        table->count = bytes;
-    }
-    return table->part[table->used++];
-}
-
-static bool open_table(struct ps_python *python, uintptr_t code, struct table *out) {
-    uintptr_t object;
-    size_t length;
-    if (!ps_python_field(python, code, PS_PYTHON_CODE_LINES, &object, sizeof object) ||
-        !ps_python_is(python, object, PS_PYTHON_BYTES) ||
-        !ps_python_field(python, object, PS_PYTHON_BYTES_LENGTH, &length, sizeof length) ||
-        length > PTRDIFF_MAX) {
+static PS_NOINLINE bool view_more(struct table *table) {
+    uintptr_t at = (uintptr_t)table->next;
+    size_t in_page = PS_UNWIND_PAGE_BYTES - at % PS_UNWIND_PAGE_BYTES;
+    size_t bytes = ps_min(table->end - at, in_page);
+    if (bytes == 0 || ps_language_view(&table->python->memory, at, bytes) == NULL) {
         return false;
     }
+    table->viewed = table->next + bytes;
+    return true;
+}
+
+/* The next byte; -1 after the last. */
+PS_INLINE int next_byte(struct table *table) {
+    if (PS_UNLIKELY(table->next == table->viewed) && !view_more(table)) {
+        return -1;
+    }
+    return *table->next++;
+}
+
+static bool open_table(struct ps_python *python, const char *code, struct table *out) {
+    const uint16_t *offsets = python->runtime->offsets;
+    uintptr_t object = ps_python_word(python, code, PS_PYTHON_CODE_LINES);
+    const char *view =
+        ps_python_object(python, object, offsets[PS_PYTHON_BYTES_START], PS_PYTHON_BYTES);
+    if (view == NULL) {
+        return false;
+    }
+    size_t length = ps_python_word(python, view, PS_PYTHON_BYTES_LENGTH);
+    uintptr_t start = object + offsets[PS_PYTHON_BYTES_START];
     out->python = python;
-    out->next = object + ps_python_offset(python, PS_PYTHON_BYTES_START);
-    out->end = out->next + ps_min(length, LINES_BYTES_LIMIT);
-    out->used = out->count = 0;
+    out->next = out->viewed = (const unsigned char *)start;
+    out->end = start + ps_min(length, LINES_BYTES_LIMIT);
     return true;
 }
 
@@ -210,21 +201,18 @@ static int64_t next_signed(struct table *table) {
     return (value & 1) != 0 ? -(int64_t)(value >> 1) : (int64_t)(value >> 1);
 }
 
-/* The difference of an entry's line to the one before, by the kind in its first byte. */
-static int64_t change_of(struct table *table, int head) {
-    int kind = head >> 3 & 15;
-    if (kind == 13 || kind == 14) {
-        return next_signed(table);
-    }
-    return kind >= 10 && kind <= 12 ? kind - 10 : 0;
-}
-
-/* From 3.11 on: entries whose first byte, and no other, has the highest bit. */
+/* From 3.11 on: entries whose first byte, and no other, has the highest bit; it has a kind, and
+ * how many instructions. Kinds 13 and 14 have the change of the line, 10 to 12 are it. */
 static int64_t line_of_locations(struct table *table, intptr_t instruction, int64_t line) {
     int head = next_byte(table);
     for (intptr_t at = 0; head >= 0;) { /* ends with the table */
-        at += ((head & 7) + 1) * CODE_UNIT;
-        line += change_of(table, head);
+        int kind = head >> 3 & 15;
+        at += ((head & 7) + 1) * PS_PYTHON_CODE_UNIT;
+        if (kind == 13 || kind == 14) {
+            line += next_signed(table);
+        } else if (kind >= 10 && kind <= 12) {
+            line += kind - 10;
+        }
         if (at > instruction) {
             return line;
         }
@@ -235,11 +223,10 @@ static int64_t line_of_locations(struct table *table, intptr_t instruction, int6
     return line;
 }
 
-uint32_t ps_python_line(struct ps_python *python, uintptr_t code, intptr_t instruction) {
-    int32_t first;
+uint32_t ps_python_line(struct ps_python *python, const char *code, intptr_t instruction) {
+    int32_t first = ps_python_int(python, code, PS_PYTHON_CODE_FIRST_LINE);
     struct table table;
-    if (!ps_python_field(python, code, PS_PYTHON_CODE_FIRST_LINE, &first, sizeof first) ||
-        first < 0) {
+    if (first < 0) {
         return 0;
     }
     if (instruction < 0 || !open_table(python, code, &table)) {

@@ -223,11 +223,31 @@ static struct ps_line_record **bucket_of_line(uint32_t hash) {
     return &x_lines[hash & (ps_table_memory.bucket_count - 1)];
 }
 
+/* Of texts of one length; by words, since most are equal. */
+static bool is_text(const char *one, const char *other, size_t bytes) {
+    for (; bytes >= sizeof(uint64_t); bytes -= sizeof(uint64_t)) {
+        uint64_t words[2];
+        memcpy(&words[0], one, sizeof words[0]);
+        memcpy(&words[1], other, sizeof words[1]);
+        if (words[0] != words[1]) {
+            return false;
+        }
+        one += sizeof words[0];
+        other += sizeof words[1];
+    }
+    for (size_t i = 0; i < bytes; i++) {
+        if (one[i] != other[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_line(const struct ps_line_record *record, const struct ps_profile_line *line) {
     return record->number == line->number && record->file_bytes == line->file_bytes &&
            record->function_bytes == line->function_bytes &&
-           memcmp(record->text, line->file, line->file_bytes) == 0 &&
-           memcmp(record->text + line->file_bytes, line->function, line->function_bytes) == 0;
+           is_text(record->text, line->file, line->file_bytes) &&
+           is_text(record->text + line->file_bytes, line->function, line->function_bytes);
 }
 
 static struct ps_line_record *find_line(const struct ps_profile_line *line, uint32_t hash) {
