@@ -20,14 +20,11 @@ static bool can_read_page(struct ps_language_memory *memory, uintptr_t page) {
 
 bool ps_language_can_read(struct ps_language_memory *memory, uintptr_t address, size_t bytes) {
     uintptr_t last = address + bytes - 1;
-    uintptr_t page = ps_round_down(address, PS_UNWIND_PAGE_BYTES);
-    if (bytes == 0 || bytes > PS_UNWIND_PAGE_BYTES || last < address || page == 0) {
+    uintptr_t first_page = ps_round_down(address, PS_UNWIND_PAGE_BYTES);
+    uintptr_t last_page = ps_round_down(last, PS_UNWIND_PAGE_BYTES);
+    if (bytes == 0 || bytes > PS_UNWIND_PAGE_BYTES || last < address || first_page == 0) {
         return false;
     }
-    for (; page <= last; page += PS_UNWIND_PAGE_BYTES) { /* ends: a page at most, so two rounds */
-        if (!can_read_page(memory, page)) {
-            return false;
-        }
-    }
-    return true;
+    return can_read_page(memory, first_page) &&
+           (first_page == last_page || can_read_page(memory, last_page));
 }

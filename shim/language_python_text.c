@@ -121,17 +121,18 @@ struct table {
     struct ps_python *python;
     const unsigned char *next;
     const unsigned char *viewed; /* end of what can be read */
-    uintptr_t end;
+    size_t left;                 /* bytes beyond that */
 };
 
 static PS_NOINLINE bool view_more(struct table *table) {
     uintptr_t at = (uintptr_t)table->next;
     size_t in_page = PS_UNWIND_PAGE_BYTES - at % PS_UNWIND_PAGE_BYTES;
-    size_t bytes = ps_min(table->end - at, in_page);
+    size_t bytes = ps_min(table->left, in_page);
     if (bytes == 0 || ps_language_view(&table->python->memory, at, bytes) == NULL) {
         return false;
     }
     table->viewed = table->next + bytes;
+    table->left -= bytes;
     return true;
 }
 
@@ -152,10 +153,9 @@ static bool open_table(struct ps_python *python, const char *code, struct table 
         return false;
     }
     size_t length = ps_python_word(python, view, PS_PYTHON_BYTES_LENGTH);
-    uintptr_t start = object + offsets[PS_PYTHON_BYTES_START];
     out->python = python;
-    out->next = out->viewed = (const unsigned char *)start;
-    out->end = start + ps_min(length, LINES_BYTES_LIMIT);
+    out->next = out->viewed = (const unsigned char *)view + offsets[PS_PYTHON_BYTES_START];
+    out->left = ps_min(length, LINES_BYTES_LIMIT);
     return true;
 }
 

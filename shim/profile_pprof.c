@@ -53,7 +53,6 @@ enum {
     LINE_NUMBER = 2,
     FUNCTION_ID = 1,
     FUNCTION_NAME = 2,
-    FUNCTION_SYSTEM_NAME = 3,
     FUNCTION_FILE = 4,
 };
 
@@ -170,7 +169,8 @@ static struct location *place_of(const struct writer *writer, uintptr_t address)
     return &writer->locations[index];
 }
 
-/* Writes the strings of a line, its function, and its location. */
+/* Writes the strings of a line, its function, and its location. The function has no system name:
+ * pprof would take it for a name of C++ and leave "<module>" out. */
 static void put_line(struct writer *writer, uint64_t id, uintptr_t site) {
     struct ps_profile_line line;
     ps_profile_line_of(site, &line);
@@ -179,7 +179,6 @@ static void put_line(struct writer *writer, uint64_t id, uintptr_t site) {
     put_bytes(writer, PROFILE_STRING, line.file, line.file_bytes);
     add_number(&writer->message, FUNCTION_ID, id);
     add_number(&writer->message, FUNCTION_NAME, name);
-    add_number(&writer->message, FUNCTION_SYSTEM_NAME, name);
     add_number(&writer->message, FUNCTION_FILE, name + 1);
     put_message(writer, PROFILE_FUNCTION);
     add_number(&writer->message, LOCATION_ID, id);

@@ -99,7 +99,9 @@ class Writer:
         parts += [chunk(3, self.mapping(one)) for one in profile.mappings]
         for (name, file), index in self.functions.items():
             text = self.text(name)
-            parts.append(chunk(5, numeral(1, index) + numeral(2, text) + numeral(3, text)
+            # pprof takes a system name for one of C++, and leaves "<module>" out.
+            system = 0 if file else text
+            parts.append(chunk(5, numeral(1, index) + numeral(2, text) + numeral(3, system)
                                + numeral(4, self.text(file))))  # fmt: skip
         parts += [
             numeral(9, profile.time_nanos), numeral(10, profile.duration_nanos),

@@ -28,6 +28,7 @@ from poolshim_cli.advise.order import facts_of  # noqa: E402
 from poolshim_cli.advise.report import made_at  # noqa: E402
 from poolshim_cli.callsites import CallSites, Frame  # noqa: E402
 from poolshim_cli.folds import Folds, paths_of  # noqa: E402
+from poolshim_cli.pprof import Line  # noqa: E402
 from poolshim_cli.profile.sites import rows_of  # noqa: E402
 
 pytestmark = pytest.mark.preload
@@ -204,13 +205,42 @@ def test_short_names_are_those_of_one_function() -> None:
     assert [sites.of([one])[0] for one in frames] == [*names[:2], "app::name"]
 
 
+def python(file: str, function: str, number: int = 1) -> Frame:
+    line = Line(file, function, number)
+    return Frame(line.title, source=file, line=line)
+
+
+def test_a_line_of_an_interpreted_program_is_the_site() -> None:
+    inner = [Frame("PyList_New", "/usr/bin/python3.11"), Frame("scan", "/lib/_json.so")]
+    library = python("/usr/lib/python3.11/json/decoder.py", "JSONDecoder.decode", 337)
+    loads = python("/usr/lib64/python3.11/json/__init__.py", "loads", 346)
+    load, module = python("/srv/app/load.py", "load", 12), python("/srv/app/main.py", "<module>", 3)
+    end = [Frame("run_host", "/bin/host"), place("host+0x10"), Frame("__libc_start_main", "/lib/c")]
+    stack = [*inner, library, loads, load, library, module, *end]
+    assert site(*stack) == ("load.py:12 load", ("main.py:3 <module>", "run_host"))
+    assert site(*stack, folds=Folds(["load"]))[0] == "main.py:3 <module>"
+    assert site(*stack, folds=Folds(["/srv/app/load.py"]))[0] == "main.py:3 <module>"
+    assert site(*stack, folds=Folds(is_off=True))[0] == "PyList_New"
+    assert site(*inner, library, loads, *end)[0] == "decoder.py:337 JSONDecoder.decode"
+    for package in ("/usr/lib/python3/dist-packages", "/venv/lib/python3.14t/site-packages"):
+        assert site(*inner, python(f"{package}/six.py", "alloc", 5), load)[0] == "six.py:5 alloc"
+    assert site(python("<frozen importlib._bootstrap>", "_load", 0), load)[0] == "load.py:12 load"
+
+
+def test_lines_of_files_of_one_name_are_told_apart() -> None:
+    frames = [python(f"/srv/{folder}/__init__.py", "<module>") for folder in "ab"]
+    sites = CallSites([[frames]], FOLDS)
+    assert [sites.of([one])[0] for one in frames] == [
+        "__init__.py:1 <module> (a/__init__.py)", "__init__.py:1 <module> (b/__init__.py)"]  # fmt: skip
+
+
 def test_an_interpreter_is_a_layer_where_the_program_has_names() -> None:
-    python = [Frame(name, "/usr/lib/libpython3.12.so.1.0") for name in ("PyList_New", "_PyEval")]
+    inner = [Frame(name, "/usr/lib/libpython3.12.so.1.0") for name in ("PyList_New", "_PyEval")]
     load = Frame("py::load:/srv/my app.py")
-    assert site(*python, load, python[1], "main")[0] == load.name
+    assert site(*inner, load, inner[1], "main")[0] == load.name
     extension = Frame("make_array", "/lib/array.so")
-    assert site(extension, *python, load) == ("make_array", (load.name,))
-    assert site(*python, "main")[0] == "PyList_New"
+    assert site(extension, *inner, load) == ("make_array", (load.name,))
+    assert site(*inner, "main")[0] == "PyList_New"
     node = Frame("v8::internal::Factory::NewArray(int)", "/usr/bin/node")
     assert site(node, Frame("Builtin:ArrayMap"), Frame("JS:*load /srv/app.js:1:1"), node)[0] == (
         "JS:*load /srv/app.js:1:1")  # fmt: skip

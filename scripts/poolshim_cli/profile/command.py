@@ -220,7 +220,6 @@ def environment_of(request: Request, pattern: str) -> dict[str, str]:
     found["POOLSHIM_FLIGHT"] = str(flight_folder(pattern))  # of those that end otherwise
     found.setdefault("POOLSHIM_STATS", pattern.replace(PROFILE_SUFFIX, STATS_SUFFIX))
     if request.is_named:
-        found["PYTHONPERFSUPPORT"] = "1"
         found["NODE_OPTIONS"] = f"{found.get('NODE_OPTIONS', '')} --perf-basic-prof".strip()
     if request.interval:
         found["POOLSHIM_PROFILE_INTERVAL"] = request.interval
