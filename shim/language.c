@@ -17,6 +17,7 @@ static const struct {
     ps_language_start *start;
 } languages[] = {
     {"_PyEval_EvalFrameDefault", ps_python_start},
+    {"rb_vm_exec", ps_ruby_start},
 };
 
 static struct ps_language_runtime runtimes[RUNTIMES];

@@ -26,6 +26,7 @@
 
 #define PS_LANGUAGE_FRAMES 64  /* of a thread, the innermost */
 #define PS_LANGUAGE_OFFSETS 24 /* of fields, in the structures of an interpreter */
+#define PS_LANGUAGE_CALLS 5
 
 /* A frame of the program. is_entry: a call of the interpreter's loop began with it, so that a frame
  * of the loop on the native stack runs the frames up to this one. */
@@ -44,8 +45,10 @@ struct ps_language_runtime {
     /* Stores the frames of the calling thread, innermost first, and returns how many. */
     size_t (*frames)(struct ps_language_runtime *runtime, struct ps_language_frame *out,
                      size_t limit);
-    uintptr_t thread_state; /* the language's own, as the next ones */
-    uintptr_t x_types[3];   /* that were recognised */
+    bool needs_loop; /* frames may be read only below a frame of the loop on the native stack */
+    uintptr_t calls[PS_LANGUAGE_CALLS]; /* functions of the interpreter; the language's own, as the
+                                           next ones */
+    uintptr_t x_types[3];               /* that were recognised */
     uint16_t offsets[PS_LANGUAGE_OFFSETS];
     uint16_t frame_bytes; /* up to the last field that is read */
     uint16_t code_bytes;
@@ -119,5 +122,6 @@ typedef bool ps_language_start(const struct ps_language_object *object,
                                struct ps_language_runtime *out);
 
 bool ps_python_start(const struct ps_language_object *object, struct ps_language_runtime *out);
+bool ps_ruby_start(const struct ps_language_object *object, struct ps_language_runtime *out);
 
 #endif

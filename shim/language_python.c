@@ -109,7 +109,7 @@ bool ps_python_start(const struct ps_language_object *object, struct ps_language
     if (out->version >= VERSION_DESCRIBED && !read_description(object, out)) {
         return false;
     }
-    out->thread_state = symbol.address;
+    out->calls[0] = symbol.address;
     out->frames = python_frames;
     out->frame_bytes = bytes_up_to(out, PS_PYTHON_FRAME_PREVIOUS, PS_PYTHON_FRAME_COPY);
     out->code_bytes = bytes_up_to(out, PS_PYTHON_CODE_FILE, PS_PYTHON_CODE_COPIES);
@@ -222,7 +222,7 @@ static uint8_t byte_of(const struct ps_python *python, const char *frame,
 static uintptr_t first_frame(struct ps_python *python) {
     const uint16_t *offsets = python->runtime->offsets;
     thread_state *ask;
-    memcpy(&ask, &python->runtime->thread_state, sizeof ask);
+    memcpy(&ask, &python->runtime->calls[0], sizeof ask);
     uintptr_t state = ask();
     uintptr_t frame = state != 0 ? read_word(python, state, offsets[PS_PYTHON_THREAD]) : 0;
     bool is_chain = frame != 0 && ps_python_has(python, PS_PYTHON_CHAIN);

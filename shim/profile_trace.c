@@ -113,7 +113,7 @@ size_t ps_profile_trace(uintptr_t *sites, size_t limit) {
     take_native(&stack, &walk, ps_trace_first(&walk, 0), out.limit);
     struct ps_language_runtime *runtime = stack.runtime;
     runtime = runtime != NULL ? runtime : ps_language_first();
-    if (runtime != NULL) {
+    if (runtime != NULL && (stack.loops != 0 || !runtime->needs_loop)) {
         program.count = runtime->frames(runtime, program.frames, PS_LANGUAGE_FRAMES);
     }
     if (program.count == 0) {

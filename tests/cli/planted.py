@@ -17,13 +17,16 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from conftest import ROOT, run_captured
 
 LANGUAGE = ROOT / "tests" / "language"
 PLANTED = re.compile(r"# PLANTED (.+)$", re.M)
-HELPERS = {"turns.py", "every.py", "loaded_module.py"}
-PROGRAMS = sorted(one for one in LANGUAGE.glob("*.py") if one.name not in HELPERS)
-ELSEWHERE = {"at_import.py": "loaded_module.py"}  # the file that has the planted line
+PROGRAMS = sorted(LANGUAGE.glob("[ai][tn]_*.py"))
+RUBY_PROGRAMS = sorted(LANGUAGE.glob("[ai][tn]_*.rb"))
+RUBY_LAST = (3, 2)
+# The file that has the planted line.
+ELSEWHERE = {f"at_import.{one}": f"loaded_module.{one}" for one in ("py", "rb")}
 FIRST, LAST = (3, 9), (3, 14)
 QUALIFIED = (3, 11)  # from here on code has qualified names
 SYSTEM = "/usr/bin/python3"
@@ -45,7 +48,8 @@ def planted_in(program: Path, version: tuple[int, int]) -> str:
     found = PLANTED.search(text)
     assert found, path
     line = text.count("\n", 0, found.start()) + 1
-    name = found[1] if version >= QUALIFIED else found[1].rpartition(".")[2]
+    is_whole = path.suffix != ".py" or version >= QUALIFIED
+    name = found[1] if is_whole else found[1].rpartition(".")[2]
     return f"{path.name}:{line} {name}"
 
 
@@ -58,6 +62,17 @@ def version_of(path: str) -> tuple[int, int] | None:
     words = done.stdout.split()
     is_cpython = done.returncode == 0 and words[:1] == ["cpython"]
     return (int(words[1]), int(words[2])) if is_cpython else None
+
+
+def ruby() -> str:
+    """A Ruby whose lines are read; skips where there is none."""
+    path = shutil.which("ruby")
+    if path is None:
+        pytest.skip("ruby is not installed")
+    version = run_captured([path, "-e", "print RUBY_VERSION"]).stdout.split(".")
+    if tuple(map(int, version[:2])) > RUBY_LAST:
+        pytest.skip("this Ruby has no lines")
+    return path
 
 
 @functools.cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Call sites of Python programs: the planted line is the first row, started and while it runs.
+"""Call sites of Python and Ruby programs: the planted line is the first row, started and while it runs.
 
     scripts/test tests/cli/test_language_lines.py
     TEST_PYTHONS=/opt/python3.13/bin/python3 scripts/test tests/cli/test_language_lines.py
@@ -17,7 +17,15 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
-from planted import LANGUAGE, PROGRAMS, Python, interpreters, planted_in
+from planted import (
+    LANGUAGE,
+    PROGRAMS,
+    RUBY_PROGRAMS,
+    Python,
+    interpreters,
+    planted_in,
+    ruby,
+)
 from running import POOLSHIM, Start, spawn
 from sampling import Sample, end, sample, work
 
@@ -60,16 +68,38 @@ def first_row(profile: pprof.Profile) -> tuple[str, str, int]:
     return row.name, row.file, row.line
 
 
-@pytest.mark.parametrize("python", PYTHONS)
-def test_the_planted_line_is_the_first_row(shim: Path, tmp_path: Path, python: Python) -> None:
+def wrong_rows(
+    shim: Path, folder: Path, interpreter: str, programs: list[Path], version: tuple[int, int]
+) -> dict[str, tuple[str, str, int]]:
+    """First rows that are not of the planted line, by program."""
     wrong = {}
-    for program in PROGRAMS:
-        found = first_row(profile_at_peak(shim, tmp_path, [python.path, program]))
-        wanted = planted_in(program, python.version)
+    for program in programs:
+        found = first_row(profile_at_peak(shim, folder, [interpreter, program]))
+        wanted = planted_in(program, version)
         file, _, rest = wanted.partition(":")
         if found != (wanted, str(LANGUAGE / file), int(rest.split()[0])):
             wrong[program.name] = found
-    assert not wrong
+    return wrong
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_planted_line_is_the_first_row(shim: Path, tmp_path: Path, python: Python) -> None:
+    assert not wrong_rows(shim, tmp_path, python.path, PROGRAMS, python.version)
+
+
+def test_the_planted_line_of_ruby_is_the_first_row(shim: Path, tmp_path: Path) -> None:
+    assert len(RUBY_PROGRAMS) > 5
+    assert not wrong_rows(shim, tmp_path, ruby(), RUBY_PROGRAMS, (0, 0))
+
+
+def test_the_planted_line_of_a_ruby_that_runs(spawn: Start, sample: Sample) -> None:
+    program = LANGUAGE / "in_thread.rb"
+    process = spawn([ruby(), program, "live"])
+    command = sample(process, "--json", interval=INTERVAL)
+    work(process)
+    site = json.loads(end(command).stdout)["sites"][0]
+    assert site["name"] == planted_in(program, (0, 0))
+    assert site["nbytes"] >= BYTES_LEAST - site["error_bytes"]
 
 
 @pytest.mark.parametrize("python", PYTHONS)

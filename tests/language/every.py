@@ -6,7 +6,7 @@ from pathlib import Path
 
 from turns import run
 
-NAMES = sorted(one.stem for one in Path(__file__).parent.glob("[ai]*_*.py"))
+NAMES = sorted(one.stem for one in Path(__file__).parent.glob("[ai][tn]_*.py"))
 STEPS = [importlib.import_module(name).step for name in NAMES]
 
 
