@@ -158,7 +158,7 @@ const char *ps_python_object(struct ps_python *python, uintptr_t address, size_t
 
 /* ---- frames ---- */
 
-/* Where the code that a frame runs begins. Without an interpreter's lock each thread may run a copy
+/* The start of the code that a frame runs. Without an interpreter's lock each thread may run a copy
  * of its own: a count, then the addresses of all, the first that of the code itself. */
 static uintptr_t start_of(struct ps_python *python, const char *frame, uintptr_t address,
                           const char *code) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See language_python.h: strings, and the tables by which code has lines. Of a table so much is
- * read that a sample remains cheap.
+ * See language_python.h: strings, and the tables by which code has lines. The part of a table that
+ * is read is bounded, so that a sample remains cheap.
  */
 #include "shim/language_python.h"
 

@@ -3,8 +3,8 @@
  * See language.h: frames of Ruby 3.0 to 3.2, by the functions that it has for profilers
  * (ruby/debug.h), which allocate nothing, take no lock, and are called in handlers of signals by
  * others. They are called with the interpreter's lock and outside of its collector only, and in a
- * thread whose native stack has a frame of the loop. Of the texts, which are Ruby's strings, each
- * page is asked for. State: none.
+ * thread whose native stack has a frame of the loop. The texts are Ruby's strings: each page of
+ * them is asked for. State: none.
  */
 #include "shim/language.h"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Call sites of Python and Ruby programs: the planted line is the first row, started and while it runs.
+"""Call sites of Python and Ruby programs: the planted line is the first row.
 
     scripts/test tests/cli/test_language_lines.py
     TEST_PYTHONS=/opt/python3.13/bin/python3 scripts/test tests/cli/test_language_lines.py
@@ -49,8 +49,8 @@ def profile_of(
 ) -> pprof.Profile:
     """The profile that a command leaves."""
     path = folder / "profile.pb.gz"
-    env = {**os.environ, "LD_PRELOAD": str(shim), "POOLSHIM_PROFILE": str(path),
-           "POOLSHIM_PROFILE_INTERVAL": str(interval), "PYTHONDONTWRITEBYTECODE": "1", **more}  # fmt: skip
+    env = {**os.environ, "LD_PRELOAD": str(shim), "PYTHONDONTWRITEBYTECODE": "1", **more}
+    env |= {"POOLSHIM_PROFILE": str(path), "POOLSHIM_PROFILE_INTERVAL": str(interval)}
     done = run_captured(command, env=env)
     assert done.returncode == 0, done.stderr
     return pprof.read(path)
@@ -178,7 +178,7 @@ def test_lines_are_those_of_the_interpreter(shim: Path, tmp_path: Path, python: 
     chance = random.Random(python.version[1])
     body = "".join("\n" * chance.randrange(3) + f"    {chance.choice(FORMS)}\n" for _ in range(300))
     program = tmp_path / "lines.py"
-    program.write_text(f"{LINES}{body}work()\nfor line, count in told.items(): print(line, count)\n")
+    program.write_text(f"{LINES}{body}work()\nfor one in told.items():\n    print(*one)\n")
     output = tmp_path / "output"
     profile = profile_of(shim, tmp_path, ["sh", "-c", f"{python.path} {program} > {output}"], 1024)
     told = Counter(dict(tuple(map(int, one.split())) for one in output.read_text().splitlines()))

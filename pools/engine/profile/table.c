@@ -223,7 +223,7 @@ static struct ps_line_record **bucket_of_line(uint32_t hash) {
     return &x_lines[hash & (ps_table_memory.bucket_count - 1)];
 }
 
-/* Of texts of one length; by words, since most are equal. */
+/* Compares texts of one length; by words, since most are equal. */
 static bool is_text(const char *one, const char *other, size_t bytes) {
     for (; bytes >= sizeof(uint64_t); bytes -= sizeof(uint64_t)) {
         uint64_t words[2];

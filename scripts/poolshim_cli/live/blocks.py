@@ -157,7 +157,8 @@ class Blocks:
             if one.block <= address < one.block + one.nbytes:
                 sites = table.stacks.get(one.stack, Stack()).sites
                 where = ", allocated at" if sites else ", without a stack"
+                lines = {site: line.title for site, line in table.lines.items()}
+                names = (lines.get(site) or f"{site:#x} {self.site_name(site)}" for site in sites)
                 return [f"sampled: block {one.block:#x}, {one.nbytes} bytes{where}",
-                        *(f"  {table.lines[site].title}" if site in table.lines
-                          else f"  {site:#x} {self.site_name(site)}" for site in sites)]  # fmt: skip
+                        *(f"  {name}" for name in names)]  # fmt: skip
         return []
