@@ -116,33 +116,11 @@ bool ps_python_text(struct ps_python *python, uintptr_t object, struct ps_python
 
 /* ---- lines ---- */
 
-/* A table, viewed a page at a time. */
+/* A table that can be read. */
 struct table {
-    struct ps_python *python;
-    const unsigned char *next;
-    const unsigned char *viewed; /* end of what can be read */
-    size_t left;                 /* bytes beyond that */
+    const unsigned char *at;
+    const unsigned char *end;
 };
-
-static PS_NOINLINE bool view_more(struct table *table) {
-    uintptr_t at = (uintptr_t)table->next;
-    size_t in_page = PS_UNWIND_PAGE_BYTES - at % PS_UNWIND_PAGE_BYTES;
-    size_t bytes = ps_min(table->left, in_page);
-    if (bytes == 0 || ps_language_view(&table->python->memory, at, bytes) == NULL) {
-        return false;
-    }
-    table->viewed = table->next + bytes;
-    table->left -= bytes;
-    return true;
-}
-
-/* The next byte; -1 after the last. */
-PS_INLINE int next_byte(struct table *table) {
-    if (PS_UNLIKELY(table->next == table->viewed) && !view_more(table)) {
-        return -1;
-    }
-    return *table->next++;
-}
 
 static bool open_table(struct ps_python *python, const char *code, struct table *out) {
     const uint16_t *offsets = python->runtime->offsets;
@@ -152,49 +130,51 @@ static bool open_table(struct ps_python *python, const char *code, struct table 
     if (view == NULL) {
         return false;
     }
+    uintptr_t at = object + offsets[PS_PYTHON_BYTES_START];
     size_t length = ps_python_word(python, view, PS_PYTHON_BYTES_LENGTH);
-    out->python = python;
-    out->next = out->viewed = (const unsigned char *)view + offsets[PS_PYTHON_BYTES_START];
-    out->left = ps_min(length, LINES_BYTES_LIMIT);
+    out->at = out->end = (const unsigned char *)at;
+    for (size_t left = ps_min(length, LINES_BYTES_LIMIT); left != 0;) { /* ends: a part a round */
+        size_t part = ps_min(left, PS_UNWIND_PAGE_BYTES - at % PS_UNWIND_PAGE_BYTES);
+        if (ps_language_view(&python->memory, at, part) == NULL) {
+            break;
+        }
+        out->end += part;
+        at += part;
+        left -= part;
+    }
     return true;
 }
 
 /* 3.9: how many bytes until the line changes, and by how much. */
-static int64_t line_of_changes(struct table *table, intptr_t instruction, int64_t line) {
-    for (intptr_t at = 0;;) { /* ends with the table */
-        int bytes = next_byte(table);
-        int change = next_byte(table);
-        at += bytes;
-        if (bytes < 0 || change < 0 || at > instruction) {
-            return line;
+static int64_t line_of_changes(struct table table, intptr_t instruction, int64_t line) {
+    intptr_t reached = 0;
+    for (; table.end - table.at >= 2; table.at += 2) {
+        reached += table.at[0];
+        if (reached > instruction) {
+            break;
         }
-        line += (int8_t)change;
+        line += (int8_t)table.at[1];
     }
+    return line;
 }
 
 /* 3.10: how many bytes have a line, and by how much it differs; -128: they have none. */
-static int64_t line_of_pairs(struct table *table, intptr_t instruction, int64_t line) {
-    for (intptr_t at = 0;;) { /* ends with the table */
-        int bytes = next_byte(table);
-        int change = next_byte(table);
-        at += bytes;
-        if (bytes < 0 || change < 0) {
-            return line;
-        }
-        line += change == 0x80 ? 0 : (int8_t)change;
-        if (at > instruction) {
-            return line;
-        }
+static int64_t line_of_pairs(struct table table, intptr_t instruction, int64_t line) {
+    intptr_t reached = 0;
+    for (; table.end - table.at >= 2 && reached <= instruction; table.at += 2) {
+        reached += table.at[0];
+        line += table.at[1] == 0x80 ? 0 : (int8_t)table.at[1];
     }
+    return line;
 }
 
 /* A number of six bits a byte, the lowest first; its lowest bit is the sign. */
-static int64_t next_signed(struct table *table) {
+static int64_t signed_at(const struct table *table) {
+    const unsigned char *at = table->at;
     uint64_t value = 0;
-    for (unsigned shift = 0; shift < 36; shift += 6) {
-        int byte = next_byte(table);
-        value |= (uint64_t)(byte & 0x3f) << shift;
-        if (byte < 0 || (byte & 0x40) == 0) {
+    for (unsigned shift = 0; shift < 36 && at < table->end; shift += 6) {
+        value |= (uint64_t)(*at & 0x3f) << shift;
+        if ((*at++ & 0x40) == 0) {
             break;
         }
     }
@@ -203,22 +183,20 @@ static int64_t next_signed(struct table *table) {
 
 /* From 3.11 on: entries whose first byte, and no other, has the highest bit; it has a kind, and
  * how many instructions. Kinds 13 and 14 have the change of the line, 10 to 12 are it. */
-static int64_t line_of_locations(struct table *table, intptr_t instruction, int64_t line) {
-    int head = next_byte(table);
-    for (intptr_t at = 0; head >= 0;) { /* ends with the table */
-        int kind = head >> 3 & 15;
-        at += ((head & 7) + 1) * PS_PYTHON_CODE_UNIT;
+static int64_t line_of_locations(struct table table, intptr_t instruction, int64_t line) {
+    intptr_t reached = 0;
+    while (table.at < table.end && reached <= instruction) {
+        unsigned head = *table.at++;
+        unsigned kind = head >> 3 & 15;
+        reached += (intptr_t)((head & 7) + 1) * PS_PYTHON_CODE_UNIT;
         if (kind == 13 || kind == 14) {
-            line += next_signed(table);
+            line += signed_at(&table);
         } else if (kind >= 10 && kind <= 12) {
             line += kind - 10;
         }
-        if (at > instruction) {
-            return line;
+        while (table.at < table.end && (*table.at & 0x80) == 0) {
+            table.at++;
         }
-        do {
-            head = next_byte(table);
-        } while (head >= 0 && (head & 0x80) == 0);
     }
     return line;
 }
@@ -233,8 +211,8 @@ uint32_t ps_python_line(struct ps_python *python, const char *code, intptr_t ins
         return (uint32_t)first;
     }
     unsigned version = python->runtime->version;
-    int64_t line = version >= VERSION_LOCATIONS ? line_of_locations(&table, instruction, first)
-                   : version == VERSION_PAIRS   ? line_of_pairs(&table, instruction, first)
-                                                : line_of_changes(&table, instruction, first);
+    int64_t line = version >= VERSION_LOCATIONS ? line_of_locations(table, instruction, first)
+                   : version == VERSION_PAIRS   ? line_of_pairs(table, instruction, first)
+                                                : line_of_changes(table, instruction, first);
     return line > 0 && line <= INT32_MAX ? (uint32_t)line : (uint32_t)first;
 }

@@ -395,3 +395,21 @@ def test_pprof_itself_reads_it(run_shim: RunShim, tmp_path: Path, program: Path)
     cumulative = re.search(r"(\d+)B\s+[\d.]+%\s+keep_large", done.stdout)
     assert shown or cumulative, done.stdout
     assert cumulative and int(cumulative[1]) == by_site(read(path))["keep_large"][3]
+
+
+def test_pprof_itself_reads_lines(shim: Path, tmp_path: Path) -> None:
+    """Of a Python program, with the names of its functions as they are."""
+    command = go_pprof()
+    path, script = tmp_path / "h.pb.gz", tmp_path / "leak.py"
+    script.write_text("def leak_here():\n    return bytearray(10000000)\nleak_here()\n")
+    env = {**os.environ, **settings(path, 1), "LD_PRELOAD": str(shim)}
+    assert run_captured([sys.executable, script], env=env).returncode == 0
+    env = {**os.environ, "PPROF_TMPDIR": str(tmp_path)}
+    arguments = ["-symbolize=none", "-traces", "-lines", "-sample_index=alloc_space"]
+    try:
+        done = run_captured([*command, *arguments, path], timeout=500, env=env)
+    except subprocess.TimeoutExpired:
+        pytest.skip("go tool pprof does not start")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    at = lines.index(["leak_here", f"{script}:2"])
+    assert lines[at + 1] == ["<module>", f"{script}:3"]
