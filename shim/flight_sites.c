@@ -34,8 +34,10 @@ enum {
     LOCATION_ADDRESS = 3,
     LOCATION_LINE = 4,
     LINE_FUNCTION = 1,
+    LINE_NUMBER = 2,
     FUNCTION_ID = 1,
     FUNCTION_NAME = 2,
+    FUNCTION_FILE = 4,
 };
 
 static bool put(struct ps_flight_file *file, unsigned field, struct ps_flight_message *message) {
@@ -134,28 +136,64 @@ void ps_flight_enter_named(struct ps_flight_file *file, uint32_t lost, uint32_t 
     }
 }
 
-/* The number of a location, entered if it is new; 0: there is no room. */
-static uint64_t location_of(struct ps_flight_file *file, struct ps_flight_tables *tables,
-                            uintptr_t address) {
-    uint32_t *bucket = &tables->buckets[(address * PS_GOLDEN_64 >> 32) % PS_FLIGHT_BUCKETS];
+/* Enters a text without a terminator. Returns its number; 0: there is no room. */
+static uint32_t enter_text(struct ps_flight_file *file, const char *text, size_t bytes) {
+    char copy[PS_PROFILE_TEXT_BYTES + 1];
+    memcpy(copy, text, bytes);
+    copy[bytes] = '\0';
+    return ps_flight_string(file, copy);
+}
+
+/* Enters a line record: its function, and a location without an address. */
+static bool put_line(struct ps_flight_file *file, uint32_t id, uintptr_t site) {
+    struct ps_profile_line line;
     struct ps_flight_message message = {.length = 0};
-    for (uint32_t i = *bucket; i != 0; i = tables->sites[i].next) { /* ends with the chain */
-        if (tables->sites[i].address == address) {
-            return i;
-        }
+    struct ps_flight_message inner = {.length = 0};
+    ps_profile_line_of(site, &line);
+    uint32_t name = enter_text(file, line.function, line.function_bytes);
+    uint32_t path = enter_text(file, line.file, line.file_bytes);
+    ps_flight_add_number(&message, FUNCTION_ID, id);
+    ps_flight_add_number(&message, FUNCTION_NAME, name);
+    ps_flight_add_number(&message, FUNCTION_FILE, path);
+    if (name == 0 || path == 0 || !put(file, PROFILE_FUNCTION, &message)) {
+        return false;
     }
+    ps_flight_add_number(&message, LOCATION_ID, id);
+    ps_flight_add_number(&inner, LINE_FUNCTION, id);
+    ps_flight_add_number(&inner, LINE_NUMBER, line.number);
+    ps_flight_add_inner(&message, LOCATION_LINE, &inner);
+    return put(file, PROFILE_LOCATION, &message);
+}
+
+static bool put_address(struct ps_flight_file *file, struct ps_flight_tables *tables, uint32_t id,
+                        uintptr_t address) {
+    struct ps_flight_message message = {.length = 0};
     size_t mapping = find_range(tables, address);
     if (mapping == 0) {
         enter_mappings(file, tables);
         mapping = find_range(tables, address);
     }
-    uint32_t id = (uint32_t)(PS_FLIGHT_FIRST_SITE + tables->site_count);
     ps_flight_add_number(&message, LOCATION_ID, id);
     if (mapping != 0) {
         ps_flight_add_number(&message, LOCATION_MAPPING, mapping);
     }
     ps_flight_add_number(&message, LOCATION_ADDRESS, address);
-    if (id >= PS_FLIGHT_SITES || !put(file, PROFILE_LOCATION, &message)) {
+    return put(file, PROFILE_LOCATION, &message);
+}
+
+/* The number of a location, entered if it is new; 0: there is no room. */
+static uint64_t location_of(struct ps_flight_file *file, struct ps_flight_tables *tables,
+                            uintptr_t address) {
+    uint32_t *bucket = &tables->buckets[(address * PS_GOLDEN_64 >> 32) % PS_FLIGHT_BUCKETS];
+    for (uint32_t i = *bucket; i != 0; i = tables->sites[i].next) { /* ends with the chain */
+        if (tables->sites[i].address == address) {
+            return i;
+        }
+    }
+    uint32_t id = (uint32_t)(PS_FLIGHT_FIRST_SITE + tables->site_count);
+    if (id >= PS_FLIGHT_SITES ||
+        !(ps_profile_is_line(address) ? put_line(file, id, address)
+                                      : put_address(file, tables, id, address))) {
         return 0;
     }
     tables->sites[id] = (struct ps_flight_site){address, *bucket};
@@ -209,10 +247,21 @@ void ps_flight_forget_stacks(void) {
 
 /* ---- the heaviest ---- */
 
+/* The place of the site that names a stack: the innermost line, or else the innermost site. */
+static size_t named_site(const struct ps_profile_stack *stack) {
+    for (size_t i = 0; i < stack->count; i++) {
+        if (ps_profile_is_line(stack->sites[i])) {
+            return i;
+        }
+    }
+    return 0;
+}
+
 static struct ps_flight_group *group_of(struct ps_flight_tables *tables,
                                         const struct ps_profile_stack *stack) {
-    uintptr_t inner = stack->count > 0 ? stack->sites[0] : 0;
-    uintptr_t outer = stack->count > 1 ? stack->sites[1] : 0;
+    size_t at = named_site(stack);
+    uintptr_t inner = at < stack->count ? stack->sites[at] : 0;
+    uintptr_t outer = at + 1 < stack->count ? stack->sites[at + 1] : 0;
     uint64_t hash = (inner ^ outer * PS_GOLDEN_64) * PS_GOLDEN_64;
     for (size_t i = 0; i < PS_FLIGHT_GROUPS; i++) {
         struct ps_flight_group *group = &tables->groups[((hash >> 32) + i) % PS_FLIGHT_GROUPS];
@@ -255,7 +304,27 @@ static void add_hex(struct ps_text *text, uint64_t value) {
     ps_text_add_str(text, (struct ps_str){.data = digits + at, .length = sizeof digits - at});
 }
 
+/* "leak.py:12 leak_here". */
+static void add_line(struct ps_text *text, uintptr_t site) {
+    struct ps_profile_line line;
+    char name[PS_PROFILE_TEXT_BYTES + 1];
+    ps_profile_line_of(site, &line);
+    memcpy(name, line.file, line.file_bytes);
+    name[line.file_bytes] = '\0';
+    ps_text_add_path(text, base_of(name));
+    ps_text_add(text, ":");
+    ps_text_add_number(text, line.number);
+    memcpy(name, line.function, line.function_bytes);
+    name[line.function_bytes] = '\0';
+    ps_text_add(text, " ");
+    ps_text_add_path(text, name);
+}
+
 static void add_site(struct ps_text *text, const struct ps_mappings *mappings, uintptr_t address) {
+    if (ps_profile_is_line(address)) {
+        add_line(text, address);
+        return;
+    }
     char name[NAME_BYTES];
     size_t number = mappings != NULL ? ps_mappings_find(mappings, address) : 0;
     if (number == 0) {

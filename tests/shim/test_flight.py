@@ -13,6 +13,7 @@ import random
 import resource
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -93,6 +94,27 @@ def test_the_soft_limit_is_a_mark_too(run_shim: RunShim, program: Path, records:
     result = run_shim([program, "60", str(BLOCK), "_exit"], env=env)
     (line,) = result.stderr.splitlines()
     assert "in use of the 40.0 MiB of POOLSHIM_LIMIT" in line and "leak_here" in line
+
+
+def test_a_python_program_has_its_lines(
+    run_shim: RunShim, records: Path, tmp_path: Path
+) -> None:
+    """In the record and in the line at the mark."""
+    script = tmp_path / "leak.py"
+    script.write_text(
+        "import os\nkept = []\ndef leak_here():\n    kept.append(bytearray(1000000))\n"
+        "for _ in range(90):\n    leak_here()\nos.kill(os.getpid(), 9)\n"
+    )
+    env = {"POOLSHIM_FLIGHT": str(records), "POOLSHIM_LIMIT": "60MiB"}
+    result = run_shim([sys.executable, script], env=env)
+    assert result.returncode == -signal.SIGKILL
+    (line,) = result.stderr.splitlines()
+    assert "most from leak.py:4 leak_here < leak.py:6 <module> " in line
+    profile = pprof.read(only(records))
+    index = profile.index_of("inuse_space")
+    heaviest = max(profile.samples, key=lambda sample: sample.values[index])
+    lines = [(one.line.file, one.line.number) for one in heaviest.locations if one.line]
+    assert lines == [(str(script), 4), (str(script), 6)]
 
 
 def test_children_have_records_of_their_own(
