@@ -31,7 +31,8 @@ from serving import Serve, get, samples_in, serve, value_of
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli.exporter import exposition, metrics, sums  # noqa: E402
-from poolshim_cli.live.groups import Figures, Groups, Mount, mounts_in, version_2  # noqa: E402
+from poolshim_cli.live import usage  # noqa: E402
+from poolshim_cli.live.groups import Groups, Mount, Place, mounts_in  # noqa: E402
 
 __all__ = ["serve", "spawn", "start"]
 
@@ -179,16 +180,41 @@ def test_figures_of_version_2(tmp_path: Path) -> None:
     }  # fmt: skip
     for name, text in files.items():
         (folder / name).write_text(text)
-    mount = Mount("", "/", tmp_path)
-    assert version_2(mount, folder) == Figures(1000000, 900000, 600000, 300000, None, 2)
+    groups = Groups()
+    groups.mounts = [Mount("", "/", tmp_path)]
+
+    def figures() -> tuple[int | None, ...]:
+        found = usage.counted(groups, "", "/pod/container")
+        assert found is not None
+        return tuple(getattr(found, name) for name, _, _ in sums.KERNEL)
+
+    assert figures() == (1000000, 900000, 600000, 300000, None, 2)
     (tmp_path / "pod" / "memory.max").write_text("5000000\n")
-    assert version_2(mount, folder) == Figures(1000000, 900000, 600000, 300000, 5000000, 2)
+    assert figures() == (1000000, 900000, 600000, 300000, 5000000, 2)
     (folder / "memory.max").write_text("4000000\n")
-    found = version_2(mount, folder)
-    assert found is not None and found.limit == 4000000
+    (folder / "memory.high").write_text("3000000\n")  # throttles, and does not kill
+    assert figures()[4] == 4000000
     (folder / "memory.current").unlink()
     (folder / "memory.current").mkdir()
-    assert version_2(mount, folder) is None
+    assert usage.counted(groups, "", "/pod/container") is None
+    (tmp_path / "memory.current").write_text("1\n")
+    assert usage.counted(groups, "", "/") is None, "the whole machine"
+
+
+def test_figures_of_version_1(tmp_path: Path) -> None:
+    """Groups above that are not mounted have limits, too: the kernel computes the lowest."""
+    for name, text in {
+        "memory.usage_in_bytes": "1000000\n", "memory.limit_in_bytes": "5000000\n",
+        "memory.stat": "total_rss 7\ntotal_inactive_file 5\nhierarchical_memory_limit 4000000\n",
+        "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\n",
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text(text)
+    groups = Groups()
+    groups.mounts = [Mount("memory", "/docker/x", tmp_path)]
+    found = usage.counted(groups, "memory", "/docker/x")
+    assert found is not None
+    assert (found.anon, found.working_set, found.limit) == (7, 999995, 4000000)
+    assert found.oom_kills is None and found.kills == 0, "older kernels do not count them"
 
 
 MOUNTS = r"""
@@ -201,22 +227,26 @@ broken - cgroup2
 
 
 def test_the_folder_of_a_group(tmp_path: Path) -> None:
-    unified, memory = mounts_in(MOUNTS)
+    memory, unified = mounts_in(MOUNTS)
     assert unified == Mount("", "/", Path("/sys/fs/cgroup"))
     assert memory == Mount("memory", "/docker", Path("/mnt/a b"))
     groups = Groups()
     groups.mounts = [unified, memory]
-    assert groups.folder_of("", "/a/b") == (unified, Path("/sys/fs/cgroup/a/b"))
-    assert groups.folder_of("memory", "/docker/x") == (memory, Path("/mnt/a b/x"))
-    assert groups.folder_of("memory", "/dockery/x") is None
+    assert groups.place_at("", "/a/b") == Place(unified, "/a/b")
+    assert Place(unified, "/a/b").folder == Path("/sys/fs/cgroup/a/b")
+    assert groups.place_at("memory", "/docker/x") == Place(memory, "/x")
+    assert Place(memory, "/x").folder == Path("/mnt/a b/x")
+    assert groups.place_at("memory", "/dockery/x") is None
     (tmp_path / "kubepods" / "pod1" / "one").mkdir(parents=True)
     (tmp_path / "kubepods" / "pod2" / "two").mkdir(parents=True)
     (tmp_path / "other" / "two").mkdir(parents=True)
     groups.mounts = [Mount("", "/../..", tmp_path)]
-    folder = groups.folder_of("", "/../../pod1/one")
-    assert folder is not None and folder[1] == tmp_path / "kubepods" / "pod1" / "one"
-    assert groups.folder_of("", "/../two") is None, "two groups end so"
-    assert groups.folder_of("", "/../..") is None
+    place = groups.place_at("", "/../../pod1/one")
+    assert place is not None and place.folder == tmp_path / "kubepods" / "pod1" / "one"
+    place = groups.place_at("", "/../../other/two")
+    assert place is not None and place.folder == tmp_path / "other" / "two"
+    assert groups.place_at("", "/../two") is None, "two groups end so"
+    assert groups.place_at("", "/../..") is None, "perhaps the whole machine"
 
 
 # ---- how much there is ----

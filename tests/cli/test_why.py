@@ -161,7 +161,7 @@ def test_a_limit_that_the_live_set_fills(plant: Plant, allocator: str) -> None: 
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("word", [f"{ID[:12]}", "why-pod-1"])
+@pytest.mark.parametrize("word", [ID[:12], f"container:{ID[:5]}", f"--container={ID}", "why-pod-1"])
 def test_a_container_by_its_id_and_by_its_host_name(plant: Plant, word: str) -> None:  # noqa: F811
     with limited_group(100 * MIB, "-why") as outer:
         group = outer / f"cri-containerd-{ID}.scope"

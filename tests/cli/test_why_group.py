@@ -15,11 +15,13 @@ from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from poolshim_cli.why import group, targets  # noqa: E402
+from poolshim_cli.live import containers, targets, usage  # noqa: E402
+from poolshim_cli.live.groups import Groups, Place, below, processes_of  # noqa: E402
 
 MIB = 1 << 20
 PID = 4711
 ID = "3f2a9c41d07e" + "5b" * 26
+UID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
 UNLIMITED = "9223372036854771712\n"
 MOUNT_2 = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"
 MOUNT_1 = "33 24 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
@@ -51,10 +53,16 @@ def tree_2(root: Path, path: str, mount: str = MOUNT_2, limit: str = "max") -> P
     return folder
 
 
-def found_in(root: Path) -> group.Group:
-    place = group.place_of(PID, root)
+def place_in(root: Path) -> Place | None:
+    """Of the process."""
+    path = root / "proc" / str(PID) / "cgroup"
+    return Groups(root).place_of(containers.paths_in(path.read_text() if path.exists() else ""))
+
+
+def found_in(root: Path) -> usage.Group:
+    place = place_in(root)
     assert place is not None
-    return group.read(place)
+    return usage.read(place)
 
 
 def test_version_2(tmp_path: Path) -> None:
@@ -97,12 +105,13 @@ def test_the_tightest_limit_may_be_above(tmp_path: Path) -> None:
     assert (level.path, level.limit, level.source) == ("/kubepods/pod1", 150 * MIB, "memory.high")
 
 
-@each_row("path, part, below", [
-    ("/a/b", "/", "/a/b"), ("/a/b", "/a", "/b"), ("/a", "/a", ""), ("/ab", "/a", ""),
-    ("/../other", "/", ""), ("/", "/", ""), ("/docker/x", "/docker/x", ""),
+@each_row("path, part, wanted", [
+    ("/a/b", "/", "/a/b"), ("/a/b", "/a", "/b"), ("/a", "/a", ""), ("/ab", "/a", None),
+    ("/../other", "/", None), ("/", "/", ""), ("/docker/x", "/docker/x", ""),
+    ("/../../pod1/x", "/../..", "/pod1/x"), ("/../../../x", "/../..", None),
 ])  # fmt: skip
-def test_the_part_below_a_mount(path: str, part: str, below: str) -> None:
-    assert group.below(path, part) == below
+def test_the_part_below_a_mount(path: str, part: str, wanted: str | None) -> None:
+    assert below(path, part) == wanted
 
 
 def test_a_container_that_sees_its_own_group_as_the_root(tmp_path: Path) -> None:
@@ -134,8 +143,8 @@ def test_files_with_other_contents(tmp_path: Path, text: str) -> None:
                                  "memory.pressure", "cgroup.procs"), text))  # fmt: skip
     found = found_in(tmp_path)
     assert (found.current, found.anon, found.levels, found.pressure) == (0, 0, [], {})
-    place = group.place_of(PID, tmp_path)
-    assert place is not None and group.processes_of(place) in ([], [12, 13])
+    place = place_in(tmp_path)
+    assert place is not None and processes_of(place) in ([], [12, 13])
 
 
 @each_row("files", [
@@ -146,7 +155,7 @@ def test_files_with_other_contents(tmp_path: Path, text: str) -> None:
 ])  # fmt: skip
 def test_without_a_group(tmp_path: Path, files: dict[str, str]) -> None:
     write(tmp_path, files)
-    assert group.place_of(PID, tmp_path) is None
+    assert place_in(tmp_path) is None
 
 
 @each_row("name, word, is_match", [
@@ -157,17 +166,46 @@ def test_without_a_group(tmp_path: Path, files: dict[str, str]) -> None:
     (f"docker-{ID}.scope", f"docker-{ID}.scope", True), ("pod1", "pod1", True),
 ])  # fmt: skip
 def test_names_of_containers(name: str, word: str, is_match: bool) -> None:
-    assert targets.matches(Path("/x") / name, word) == is_match
+    for tail in ("", "/init.scope"):
+        wanted = f"/x/{name}" if is_match else ""
+        assert containers.part_named(f"/x/{name}{tail}", word) == wanted
 
 
-def test_a_container_is_found_with_all_its_processes(tmp_path: Path) -> None:
-    folder = tree_2(tmp_path, f"/kubepods.slice/pod1.slice/cri-containerd-{ID}.scope")
+def test_a_pod_and_a_container_that_has_a_name() -> None:
+    pod = "/kubepods.slice/kubepods-pod" + UID.replace("-", "_") + ".slice"
+    path = f"{pod}/cri-containerd-{ID}.scope"
+    assert containers.part_named(path, UID) == pod
+    assert containers.part_named(path, ID[:12]) == path
+    assert containers.part_named("/lxc.payload.web/init.scope", "web") == "/lxc.payload.web"
+    assert containers.short(path) == f"cri-containerd-{ID[:12]}.scope"
+    assert containers.short(pod) == pod.rpartition("/")[2]
+
+
+def test_a_container_is_found_with_all_its_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/kubepods.slice/pod1.slice/cri-containerd-{ID}.scope"
+    folder = tree_2(tmp_path, path)
     write(folder / "worker", {"cgroup.procs": "12\n13\n0\n", "memory.current": "1"})
-    for word in (ID[:12], f"/kubepods.slice/pod1.slice/cri-containerd-{ID}.scope", str(folder)):
-        (place,) = targets.containers(word, tmp_path)
+    monkeypatch.setattr(containers, "all_pids", lambda: [PID, 12])
+    monkeypatch.setattr(containers, "paths_of",
+                        lambda pid: {"": path + "/worker" * (pid == 12)})  # fmt: skip
+    groups = Groups(tmp_path)
+    for word in (ID[:12], path, str(folder), f"cri-containerd-{ID}", ID):
+        (place,) = targets.groups_named(word, groups)
         assert place.folder == folder
-        assert group.processes_of(place) == [12, 13, PID]
-    assert targets.containers("../../proc", tmp_path) == []
-    assert targets.containers("deadbeef0000", tmp_path) == []
+        assert processes_of(place) == [12, 13, PID]
+    assert targets.groups_named("../../proc", groups) == []
+    assert targets.groups_named("deadbeef0000", groups) == []
 
 
+def test_both_versions_at_once(tmp_path: Path) -> None:
+    """Memory is counted by version 1 there; a process may be in other groups of version 2."""
+    write(tmp_path, {f"proc/{PID}/cgroup": "4:memory:/a\n0::/b\n",
+                     "proc/self/mountinfo": MOUNT_2 + MOUNT_1})  # fmt: skip
+    for folder in ("memory/a", "b"):
+        write(tmp_path / "sys/fs/cgroup" / folder, {"memory.stat": "total_rss 1\nanon 2\n"})
+    found = found_in(tmp_path)
+    assert (found.version, found.anon) == (1, 1)
+    (tmp_path / "sys/fs/cgroup/memory/a/memory.stat").unlink()
+    assert found_in(tmp_path).version == 2

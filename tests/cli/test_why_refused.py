@@ -22,11 +22,13 @@ from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from poolshim_cli.why import parts, targets  # noqa: E402
+from poolshim_cli.live import containers, targets  # noqa: E402
+from poolshim_cli.why import parts  # noqa: E402
 
 pytestmark = pytest.mark.preload
 
 NO_PROCESS = 4_194_300
+ID = "0123456789ab"
 
 
 @each_row("words, status, wanted", [
@@ -35,6 +37,11 @@ NO_PROCESS = 4_194_300
     (["--seconds", "x", "1"], 2, "--seconds: x is no number"),
     (["--seconds", "-1", "1"], 2, "--seconds: -1 is out of range"),
     (["--nothing", "1"], 2, "no option --nothing"),
+    (["--container", ID, "1"], 2, "one process or container at a time"),
+    (["--container", ""], 2, "--container: the id of a container is missing"),
+    (["--container", ID], 127, f"no container {ID} has a process here"),
+    ([f"container:{ID}"], 127, f"no container {ID} has a process here"),
+    (["container:"], 2, "PID: the id of a container is missing"),
     (["0"], 2, "0 is no process"),
     ([""], 2, "an empty word is no process"),
     ([str(NO_PROCESS)], 127, f"no process {NO_PROCESS}"),
@@ -77,7 +84,7 @@ def test_a_process_of_another_user() -> None:
 
 
 def test_a_thread_of_the_kernel() -> None:
-    pid = next((one for one in targets.proc_pids(Path("/")) if targets.is_kernel_thread(one)), 0)
+    pid = next((one for one in containers.all_pids() if targets.is_kernel_thread(one)), 0)
     if not pid:
         pytest.skip("none is visible")
     line = complaint(run_captured([POOLSHIM, "why", str(pid)]), "why", 1)

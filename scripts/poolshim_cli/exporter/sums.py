@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..foreign.text import printable
-from ..live import containers
-from ..live.groups import Figures, Groups
+from ..live import containers, usage
+from ..live.groups import Groups
 from ..live.processes import Row
 from .exposition import Family, Labels, labels_of
 
@@ -49,11 +49,12 @@ class Group:
 
 def group_of(paths: Mapping[str, str]) -> Group | None:
     """The group of a process, as its memory is counted."""
-    controller = containers.MEMORY if containers.MEMORY in paths else containers.UNIFIED
-    if controller not in paths:
+    counting = containers.group_of(paths)
+    if counting is None:
         return None
-    own, found = containers.identity_of(paths[controller]), containers.identity_in(dict(paths))
-    path = own.group or paths[controller]
+    controller, path = counting
+    found = containers.identity_in(dict(paths))
+    path = containers.identity_of(path).group or path
     labels = {"group": printable(path)[-PATH_MAX:], "container": found.container, "pod": found.pod}
     return Group(controller, path, labels_of(labels))
 
@@ -89,11 +90,11 @@ def of_groups(
         if known:
             pss.add(group.labels, sum(known))
     yield from (count, memory, *([pss] if pss.samples else []))
-    figures = [(group, reader.figures_of(group.controller, group.path)) for group in groups]
+    figures = [(group, usage.counted(reader, group.controller, group.path)) for group in groups]
     yield from of_kernel([(group, found) for group, found in figures if found is not None])
 
 
-def of_kernel(figures: list[tuple[Group, Figures]]) -> Iterator[Family]:
+def of_kernel(figures: list[tuple[Group, usage.Group]]) -> Iterator[Family]:
     """What the kernel counts."""
     for name, metric, text in KERNEL:
         family = Family(metric, text)

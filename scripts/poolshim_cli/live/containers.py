@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..errors import NOT_FOUND, BadRequest, OwnFailure
@@ -31,6 +32,9 @@ POD = re.compile(
 ESCAPE = re.compile(r"\\x([0-9a-f]{2})")  # how systemd writes a dash in a unit's name
 MEMORY, UNIFIED = "memory", ""
 LISTED_MAX = 8
+PLAIN_LEAST = 4  # digits of an id that has no word before it
+SHORT_DIGITS = 12  # of an id, as runtimes list it
+DIGITS = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class Identity:
     container: str = ""  # the whole id, or the name where the runtime uses names
     pod: str = ""  # the uid, with dashes
     group: str = ""  # the path down to the group of the container
+    pod_group: str = ""  # and to that of the pod
 
 
 def paths_in(text: str) -> dict[str, str]:
@@ -55,21 +60,21 @@ def paths_in(text: str) -> dict[str, str]:
 
 def identity_of(path: str) -> Identity:
     """Of the innermost container that a path of a control group names."""
-    words, pod = path.split("/"), ""
+    words, pod, pod_group = path.split("/"), "", ""
     found = Identity()
     for index, word in enumerate(words):
         is_pod, is_id, is_name = POD.fullmatch(word), ID.fullmatch(word), NAME.fullmatch(word)
-        if is_pod:
-            pod = is_pod[1].replace("_", "-")
         group = "/".join(words[: index + 1])
+        if is_pod:
+            pod, pod_group = is_pod[1].replace("_", "-"), group
         if is_id:
-            found = Identity(is_id[1], pod, group)
+            found = Identity(is_id[1], pod, group, pod_group)
         elif is_name:
             name = ESCAPE.sub(lambda one: chr(int(one[1], 16)), is_name[1] or is_name[2])
-            found = Identity(printable(name), pod, group)
+            found = Identity(printable(name), pod, group, pod_group)
         elif index and words[index - 1] == "lxc" and word:
-            found = Identity(printable(word), pod, group)
-    return found if found.container else Identity("", pod, "")
+            found = Identity(printable(word), pod, group, pod_group)
+    return found if found.container else Identity("", pod, "", pod_group)
 
 
 def identity_in(paths: dict[str, str]) -> Identity:
@@ -97,6 +102,46 @@ def is_asked_for(identity: Identity, text: str) -> bool:
         text in (identity.container, identity.pod)
         or is_hexadecimal and identity.container.startswith(text)
     )
+
+
+def group_of(paths: Mapping[str, str]) -> tuple[str, str] | None:
+    """The controller and the path of the group that counts the memory of a process."""
+    controller = MEMORY if MEMORY in paths else UNIFIED
+    return (controller, paths[controller]) if controller in paths else None
+
+
+def group_asked_for(path: str, text: str) -> str:
+    """The part of a path down to the container, or the pod, that a text names; "" without."""
+    found = identity_of(path)
+    if not is_asked_for(found, text):
+        return ""
+    return found.pod_group if text == found.pod else found.group
+
+
+def part_named(path: str, word: str) -> str:
+    """The same of a plain word: an id needs some digits, and a group is named by one part of its
+    path, with its type or without."""
+    if len(word) >= PLAIN_LEAST or word == identity_of(path).container:
+        group = group_asked_for(path, word)
+        if group:
+            return group
+    words = path.split("/")
+    for index, one in enumerate(words):
+        if one and word in (one, one.rpartition(".")[0]):
+            return "/".join(words[: index + 1])
+    return ""
+
+
+def short(path: str) -> str:
+    """The last part of a group's path, with the beginning of an id only."""
+    name = path.rpartition("/")[2] or path
+    found = ID.fullmatch(name)
+    return name.replace(found[1], found[1][:SHORT_DIGITS]) if found else name
+
+
+def is_id(word: str) -> bool:
+    """Can it only be the beginning of an id? Shorter ones may be names of programs."""
+    return len(word) >= SHORT_DIGITS and set(word) <= DIGITS
 
 
 def all_pids() -> list[int]:

@@ -1,52 +1,91 @@
 # SPDX-License-Identifier: MIT
-"""Figures of memory that the kernel has of a control group, in both versions.
+"""The folders of control groups that count memory, in both versions and where both are mounted.
 
-    Groups().figures_of(containers.paths_of(1234))
+    groups = Groups(); place = groups.place_of(containers.paths_of(1234)); place.folder
 
-They are of all processes of the group, on poolshim or not, and of the page cache of its files.
+/proc/PID/cgroup names the group in each hierarchy, /proc/self/mountinfo says which part of a
+hierarchy is mounted where. `root` is another root of files, for tests.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..foreign import files
 from . import containers
 
-FILE_BYTES_MAX = 1 << 16
-MOUNTS_BYTES_MAX = 4 << 20
-FOLDERS_MAX = 1 << 14  # that a search looks into
+FILE_BYTES_MAX = 1 << 16  # of a file of a group
+TEXT_BYTES_MAX = 4 << 20  # of mountinfo, and of a list of processes
+FOLDERS_MAX = 1 << 17  # that a search looks into
 SEARCHED_MAX = 4096
-UNLIMITED = 1 << 62  # version 1 has a number near this where there is no limit
-ESCAPED = re.compile(r"\\([0-7]{3})")  # a blank in mountinfo
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Bytes, except the last; None: there is none, or it cannot be read."""
-
-    current: int
-    working_set: int
-    anon: int
-    file: int
-    limit: int | None
-    oom_kills: int | None
+ESCAPED = re.compile(r"\\([0-3][0-7]{2})")  # a blank in mountinfo
+VERSIONS = {containers.MEMORY: 1, containers.UNIFIED: 2}
+CURRENT = {1: "memory.usage_in_bytes", 2: "memory.current"}
 
 
 @dataclass(frozen=True)
 class Mount:
-    """A hierarchy with memory figures."""
+    """A hierarchy that may count memory."""
 
     controller: str  # as of containers.paths_in
     root: str  # the group that is mounted
     point: Path
 
+    @property
+    def version(self) -> int:
+        """Of control groups."""
+        return VERSIONS[self.controller]
 
-def mounts_in(text: str) -> list[Mount]:
-    """Those that /proc/self/mountinfo names."""
+
+@dataclass(frozen=True)
+class Place:
+    """Where the files of a group are."""
+
+    mount: Mount
+    path: str  # of the group below the mount; "" is the mount itself
+
+    @property
+    def folder(self) -> Path:
+        """Of its files."""
+        return self.mount.point / self.path.lstrip("/")
+
+    @property
+    def version(self) -> int:
+        """Of control groups."""
+        return self.mount.version
+
+    @property
+    def has_memory(self) -> bool:
+        """Does the kernel count memory there? The root of version 2 has statistics only."""
+        names = (CURRENT[self.version], "memory.stat")
+        return any((self.folder / name).exists() for name in names)
+
+    @property
+    def is_machine(self) -> bool:
+        """Is it the group of the whole machine, as far as the path says?"""
+        return self.mount.root == "/" and not self.path
+
+
+def text_of(path: Path, limit: int = FILE_BYTES_MAX) -> str:
+    """A file of a group; "" where there is none."""
+    try:
+        descriptor = files.open_regular(path)
+    except OSError:
+        return ""
+    try:
+        return os.fsdecode(files.read_up_to(descriptor, limit))
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+
+
+def mounts_in(text: str, root: Path = Path("/")) -> list[Mount]:
+    """Those that /proc/self/mountinfo names; version 1 counts memory where both are, and is first."""
     found = []
     for line in text.splitlines():
         words, _, rest = line.partition(" - ")
@@ -55,83 +94,68 @@ def mounts_in(text: str) -> list[Mount]:
             continue
         is_unified = kinds[0] == "cgroup2"
         if is_unified or containers.MEMORY in kinds[2].split(","):
-            root, point = (ESCAPED.sub(lambda one: chr(int(one[1], 8)), field)
+            part, point = (ESCAPED.sub(lambda one: chr(int(one[1], 8)), field)
                            for field in fields[3:5])  # fmt: skip
             name = containers.UNIFIED if is_unified else containers.MEMORY
-            found.append(Mount(name, root, Path(point)))
-    return found
+            found.append(Mount(name, part, root / point.lstrip("/")))
+    return sorted(found, key=lambda one: one.version)
 
 
-def text_of(path: Path) -> str:
-    """A short file of a group; "" where there is none."""
-    try:
-        descriptor = files.open_regular(path)
-    except OSError:
-        return ""
-    try:
-        return files.read_up_to(descriptor, FILE_BYTES_MAX).decode(errors="replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
+def below(path: str, root: str) -> str | None:
+    """The path of a group below the mounted one; "" is that one, None: it is not below."""
+    prefix = "" if root == "/" else root
+    rest = path.removeprefix(prefix)
+    is_below = path.startswith(prefix) and (not rest or rest.startswith("/"))
+    return rest.rstrip("/") if is_below and ".." not in rest.split("/") else None
 
 
-def number_in(text: str) -> int | None:
-    """A number alone; None for "max"."""
-    word = text.strip()
-    return int(word) if word.isdigit() else None
-
-
-def table_in(text: str) -> dict[str, int]:
-    """Lines of a name and a number."""
-    pairs = (line.split() for line in text.splitlines())
-    return {words[0]: int(words[1]) for words in pairs if len(words) == 2 and words[1].isdigit()}
-
-
-def is_below(path: str, root: str) -> bool:
-    """Is a group in a tree of groups?"""
-    return root == "/" or path == root or path.startswith(root + "/")
+def folders(top: Path) -> Iterator[Path]:
+    """A folder and those below it."""
+    for _, (name, below_it, _files) in zip(range(FOLDERS_MAX), os.walk(top)):
+        below_it.sort()
+        yield Path(name)
 
 
 def ending_with(point: Path, tail: str) -> Path | None:
     """The one folder below a mount whose path ends so; None for none, and for several."""
-    found = [
-        Path(folder) for _, (folder, *_others) in zip(range(FOLDERS_MAX), os.walk(point))
-        if folder.endswith("/" + tail)
-    ]  # fmt: skip
+    found = [folder for folder in folders(point) if str(folder).endswith("/" + tail)]
     return found[0] if len(found) == 1 else None
 
 
+def processes_of(place: Place) -> list[int]:
+    """All processes of a group and of the groups in it."""
+    found: set[int] = set()
+    for folder in folders(place.folder):
+        words = text_of(folder / "cgroup.procs", TEXT_BYTES_MAX).split()
+        found.update(int(word) for word in words if word.isdecimal() and len(word) < 10)
+    found.discard(0)  # of another namespace
+    return sorted(found)
+
+
 class Groups:
-    """Finds the folders of groups, and reads them."""
+    """Finds the folders of groups."""
 
-    def __init__(self) -> None:
-        self.mounts: list[Mount] = []
+    def __init__(self, root: Path = Path("/")) -> None:
+        self.mounts = mounts_in(text_of(root / "proc" / "self" / "mountinfo", TEXT_BYTES_MAX), root)
         self.searched: dict[str, Path | None] = {}
-        try:
-            descriptor = files.open_regular("/proc/self/mountinfo")
-        except OSError:
-            return
-        try:
-            text = files.read_up_to(descriptor, MOUNTS_BYTES_MAX).decode(errors="surrogateescape")
-        finally:
-            os.close(descriptor)
-        self.mounts = mounts_in(text)
 
-    def folder_of(self, controller: str, path: str) -> tuple[Mount, Path] | None:
-        """Where a group is. A path with ".." is that of another namespace of groups: its end is
-        searched, since the beginning is not known."""
+    def place_at(self, controller: str, path: str) -> Place | None:
+        """Where a group is; None where no mount shows it."""
         for mount in self.mounts:
-            if mount.controller != controller:
-                continue
-            if ".." in path.split("/"):
-                folder = self.search(mount, path)
-                if folder is not None:
-                    return mount, folder
-            elif is_below(path, mount.root):
-                rest = path[len(mount.root.rstrip("/")) :].lstrip("/")
-                return mount, mount.point / rest
+            if mount.controller == controller:
+                rest = self.below_mount(mount, path)
+                if rest is not None:
+                    return Place(mount, rest)
         return None
+
+    def below_mount(self, mount: Mount, path: str) -> str | None:
+        """A path below a mount. One with ".." is that of another namespace of groups: its end is
+        searched where its beginning is not that of the mount."""
+        rest = below(path, mount.root)
+        if ".." not in path.split("/") or rest and (mount.point / rest.lstrip("/")).is_dir():
+            return rest
+        folder = self.search(mount, path)
+        return None if folder is None else "/" + str(folder.relative_to(mount.point))
 
     def search(self, mount: Mount, path: str) -> Path | None:
         """Once for each path."""
@@ -143,39 +167,22 @@ class Groups:
             self.searched[key] = ending_with(mount.point, tail) if tail else None
         return self.searched[key]
 
-    def figures_of(self, controller: str, path: str) -> Figures | None:
-        """Now; None for the group of the whole machine, and for one that cannot be read."""
-        found = self.folder_of(controller, path)
-        if found is None or found[1] == found[0].point and found[0].root == "/":
-            return None
-        reader = version_1 if controller == containers.MEMORY else version_2
-        return reader(*found)
-
-
-def version_2(mount: Mount, folder: Path) -> Figures | None:
-    """Figures of memory.current, memory.stat, memory.events and memory.max."""
-    current = number_in(text_of(folder / "memory.current"))
-    if current is None:
+    def place_of(self, paths: Mapping[str, str]) -> Place | None:
+        """The group that counts the memory of a process; None where none is visible."""
+        for controller in VERSIONS:
+            place = self.place_at(controller, paths[controller]) if controller in paths else None
+            if place is not None and place.has_memory:
+                return place
         return None
-    stat = table_in(text_of(folder / "memory.stat"))
-    limits = [number_in(text_of(one / "memory.max")) for one in (folder, *folder.parents)
-              if one.is_relative_to(mount.point)]  # fmt: skip
-    return Figures(
-        current, max(0, current - stat.get("inactive_file", 0)), stat.get("anon", 0),
-        stat.get("file", 0), min((one for one in limits if one is not None), default=None),
-        table_in(text_of(folder / "memory.events")).get("oom_kill"),
-    )  # fmt: skip
 
-
-def version_1(mount: Mount, folder: Path) -> Figures | None:
-    """The same of the older files; the kernel has computed the lowest limit."""
-    current = number_in(text_of(folder / "memory.usage_in_bytes"))
-    if current is None:
-        return None
-    stat = table_in(text_of(folder / "memory.stat"))
-    limit = stat.get("hierarchical_memory_limit", UNLIMITED)
-    return Figures(
-        current, max(0, current - stat.get("total_inactive_file", 0)), stat.get("total_rss", 0),
-        stat.get("total_cache", 0), limit if limit < UNLIMITED else None,
-        table_in(text_of(folder / "memory.oom_control")).get("oom_kill"),
-    )  # fmt: skip
+    def named(self, path: str) -> list[Place]:
+        """The groups that a path names: below a mount, of the hierarchy, or of the file system."""
+        found = []
+        for mount in self.mounts:
+            for rest in (path, below(path, mount.root), below(path, str(mount.point))):
+                rest = below("/" + rest.strip("/"), "/") if rest else rest
+                place = Place(mount, rest) if rest is not None else None
+                if place is not None and place.has_memory:
+                    found.append(place)
+                    break
+        return found

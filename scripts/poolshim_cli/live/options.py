@@ -82,11 +82,16 @@ def pids_of(words: Words) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def pid_of(words: Words, usage: str) -> int:
-    """The one process that is left."""
+def one_of(words: Words, usage: str, kind: str = "process") -> tuple[str, str]:
+    """The one word that names a process, and what a message calls it."""
     container = words.values.get(CONTAINER)
     if not words.rest and container is None:
         raise BadRequest(f"which process? {usage}")
     if len(words.rest) + (container is not None) > 1:
-        raise BadRequest("one process at a time")
-    return targets.pid_of(words.rest[0]) if container is None else targets.pid_in(container)
+        raise BadRequest(f"one {kind} at a time")
+    return (words.rest[0], "PID") if container is None else (targets.PREFIX + container, CONTAINER)
+
+
+def pid_of(words: Words, usage: str) -> int:
+    """The one process that is left."""
+    return targets.pid_of(*one_of(words, usage))

@@ -20,19 +20,21 @@ from pathlib import Path
 from ..errors import BadRequest
 from ..live import options
 from ..live.core import Core
+from ..live.targets import Target, target_of
 from . import core as core_report
 from . import report
-from .targets import Target, resolve
 from .verdict import judge, outlook
 from .watching import Watch
 
 HELP = """usage: poolshim why [OPTIONS] PID|NAME|CONTAINER
+       poolshim why [OPTIONS] --container ID
        poolshim why --core FILE
 
 Says why the memory of a process or a container is resident: its parts, whether it grows, when the
 limit is reached, and one next step. The process may run on any allocator, and need not be prepared:
 it is read from outside, not stopped, and gets no signal.
 
+  --container ID     a container, by the beginning of its id, or a pod, by its uid
   --seconds SECONDS  watch for so long; Ctrl-C ends it early, with the report until then [10]
   --watch            report again and again, each time with the growth since the beginning
   --core FILE        of a core file: the blocks that had the memory at the end
@@ -93,7 +95,8 @@ def announce(target: Target, seconds: float, switches: set[str]) -> None:
 
 def show_core(request: options.Words) -> int:
     """A core file."""
-    if request.rest or "--seconds" in request.values or "--watch" in request.switches:
+    others = {"--seconds", options.CONTAINER} & set(request.values)
+    if request.rest or others or "--watch" in request.switches:
         raise BadRequest("--core takes no process and no time")
     top = int(options.number(request.values.get("--top", "10"), "--top"))
     with Core(Path(request.values["--core"])) as core:
@@ -109,18 +112,16 @@ def show_core(request: options.Words) -> int:
 def main(words: list[str]) -> int:
     """One process, or one container."""
     request = options.parse(words, {"--json", "--watch", "-q", "--quiet"},
-                            {"--seconds", "--core", "--top"})  # fmt: skip
+                            {"--seconds", "--core", "--top", options.CONTAINER})  # fmt: skip
     if request.is_help:
         print(HELP, end="")
         return 0
     if "--core" in request.values:
         return show_core(request)
-    if len(request.rest) != 1:
-        raise BadRequest("one process or container at a time" if request.rest
-                         else f"which process? {USAGE}")  # fmt: skip
+    named = options.one_of(request, USAGE, "process or container")
     text = request.values.get("--seconds")
     seconds = options.number(text, "--seconds", float) if text else SECONDS
-    target = resolve(request.rest[0])
+    target = target_of(*named)
     announce(target, seconds, request.switches)
     watch = Watch(target)
     if "--watch" in request.switches:

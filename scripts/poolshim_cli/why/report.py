@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from typing import Any
 
 from ..explain.verdict import mib, percent
+from ..live.containers import short
+from ..live.usage import Group
 from ..sizes import MIB
-from .group import Group
 from .growth import MINUTE_S, Rate, rate_of
 from .parts import PARTS
 from .verdict import Verdict, part_of, title_of
@@ -21,7 +21,6 @@ from .watching import LISTED, Watch
 LEAST_BYTES = MIB // 20  # of a part that is listed
 COLUMNS_LEAST, COLUMNS_MOST = 40, 80
 PRESSURE_LEAST = 1.0  # percent
-LONG_ID = re.compile(r"[0-9a-f]{32,64}")
 
 
 def wrapped(title: str, text: str, width: int) -> list[str]:
@@ -38,12 +37,6 @@ def head_of(watch: Watch) -> str:
         text += f", {mib(look.swap)} in swap"
     return f"{text}, {look.thread_count or 1} threads, watched for {watch.span_s:.1f} s".replace(
         " 1 threads", " 1 thread")  # fmt: skip
-
-
-def short(path: str) -> str:
-    """The last part of a group's path, an id in it cut to 12 digits as containers are listed."""
-    name = path.rpartition("/")[2] or path
-    return LONG_ID.sub(lambda found: found[0][:12], name)
 
 
 def group_text(group: Group) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from ..explain.verdict import MIB, mib
 from ..foreign import files, patience
 from ..foreign.text import printable
-from .group import Group
+from ..live.usage import Group
 from .watching import Watch
 
 LIMIT_SPARE = 1.25  # of the live set: a limit that leaves room for peaks

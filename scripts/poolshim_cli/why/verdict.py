@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from ..explain.growth import Floors
 from ..explain.verdict import MIB, mib, percent
+from ..live.usage import Group
 from . import jvm, steps
-from .group import Group
 from .growth import MINUTE_S, Rate, duration, floors_of, rate_of, seconds_until
 from .parts import PARTS, Look
 from .watching import Watch

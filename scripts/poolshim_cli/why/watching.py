@@ -20,10 +20,10 @@ from ..compare.processes import descendants, read_family
 from ..errors import GIVING_UP, NOT_FOUND, Failed, OwnFailure
 from ..explain.account import Book, copied_bytes
 from ..explain.mappings import command_of, read as read_mappings
-from . import group
+from ..live import usage
+from ..live.targets import Target, shown
 from .growth import Series
 from .parts import Look, Reader, rollup_of
-from .targets import Target, comm_of
 
 LOOKS = 24  # in the time that was asked for
 PAUSE_LEAST_S, PAUSE_MOST_S = 0.1, 2.0
@@ -56,10 +56,10 @@ class Watch:
         if target.is_container:
             self.members = members_of(target.pids, self.notes)
             self.pid = self.members[0].pid
-        self.name = command_of(self.pid) or comm_of(self.pid)
+        self.name = command_of(self.pid) or shown(self.pid)
         self.reader = Reader(self.pid)
         self.looks: list[Look] = []
-        self.groups: list[tuple[float, group.Group]] = []
+        self.groups: list[tuple[float, usage.Group]] = []
         self.copied = self.family_pss = self.family_anonymous = 0
         self.children = 0
         self.has_ended = self.was_interrupted = False
@@ -73,7 +73,7 @@ class Watch:
         return self.looks[-1]
 
     @property
-    def group(self) -> group.Group | None:
+    def group(self) -> usage.Group | None:
         """The group at the newest look."""
         return self.groups[-1][1] if self.groups else None
 
@@ -86,7 +86,7 @@ class Watch:
         """A figure of each look."""
         return [(one.at_s, amount(one)) for one in self.looks]
 
-    def group_series(self, amount: Callable[[group.Group], float]) -> Series:
+    def group_series(self, amount: Callable[[usage.Group], float]) -> Series:
         """A figure of the group at each look."""
         return [(at_s, amount(one)) for at_s, one in self.groups]
 
@@ -106,7 +106,7 @@ class Watch:
             self.last_full_s = one.cost_s
         self.looks.append(one)
         if self.target.place is not None:
-            self.groups.append((at_s, group.read(self.target.place)))
+            self.groups.append((at_s, usage.read(self.target.place)))
         if len(self.looks) > LOOKS_MAX:
             self.looks, self.groups = self.looks[::2], self.groups[::2]
             self.pause_s *= 2
@@ -193,7 +193,7 @@ def members_of(pids: list[int], notes: list[str]) -> list[Member]:
     for pid in pids[:MEMBERS_MAX]:
         try:
             sums = rollup_of(pid)
-            found.append(Member(pid, command_of(pid) or comm_of(pid), sums.get("rss", 0),
+            found.append(Member(pid, command_of(pid) or shown(pid), sums.get("rss", 0),
                                 sums.get("pss", 0)))  # fmt: skip
         except GIVING_UP as error:
             refused = error
