@@ -85,7 +85,7 @@ def text_of(path: Path, limit: int = FILE_BYTES_MAX) -> str:
 
 
 def mounts_in(text: str, root: Path = Path("/")) -> list[Mount]:
-    """Those that /proc/self/mountinfo names; version 1 counts memory where both are, and is first."""
+    """Those that /proc/self/mountinfo names; version 1 first, which has memory where both are."""
     found = []
     for line in text.splitlines():
         words, _, rest = line.partition(" - ")

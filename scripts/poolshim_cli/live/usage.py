@@ -140,32 +140,39 @@ def levels_of(place: Place) -> list[Level]:
     return found
 
 
-def kernel_of(stats: dict[str, int], folder: Path, version: int) -> int:
-    """Memory of the kernel for the group; older kernels of version 2 report its parts only."""
+def current_of(place: Place) -> int | None:
+    """The usage; None where the kernel reports none, as of the root of version 2."""
+    return number_in(place.folder / CURRENT[place.version])
+
+
+def main_figures(place: Place, current: int | None) -> Group:
+    """What the exporter shows, in few reads for each of many groups."""
+    folder, version = place.folder, place.version
+    stats, events = table_in(folder / "memory.stat"), table_in(folder / EVENTS[version])
+    group = Group(printable(place.path) or "/", version, oom_kills=events.get("oom_kill"))
+    for name, word in STATS[version].items():
+        setattr(group, name, stats.get(word, 0))
     if version == 1:
-        return number_in(folder / "memory.kmem.usage_in_bytes") or 0
-    return stats.get("kernel") or sum(stats.get(name, 0) for name in KERNEL_PARTS)
+        group.swap = stats.get("total_swap", 0)
+        group.lowest = stats.get("hierarchical_memory_limit", NO_LIMIT)
+    else:
+        group.kernel = stats.get("kernel") or sum(stats.get(name, 0) for name in KERNEL_PARTS)
+        group.hits = events.get("max", 0)
+        group.levels = levels_of(place)
+    group.current = current or group.anon + group.file + group.kernel
+    return group
 
 
 def read(place: Place) -> Group:
-    """The group now."""
-    folder, version = place.folder, place.version
-    stats, events = table_in(folder / "memory.stat"), table_in(folder / EVENTS[version])
-    group = Group(printable(place.path) or "/", version, levels=levels_of(place))
-    for name, word in STATS[version].items():
-        setattr(group, name, stats.get(word, 0))
-    group.kernel = kernel_of(stats, folder, version)
-    group.current = (number_in(folder / CURRENT[version])
-                     or group.anon + group.file + group.kernel)  # fmt: skip
-    group.peak = number_in(folder / PEAK[version]) or 0
-    group.oom_kills = events.get("oom_kill")
-    if version == 1:
-        group.swap = stats.get("total_swap", 0)
+    """The group now. Older kernels of version 2 report parts of the kernel's memory only."""
+    group, folder = main_figures(place, current_of(place)), place.folder
+    group.peak = number_in(folder / PEAK[place.version]) or 0
+    if place.version == 1:
+        group.levels = levels_of(place)
+        group.kernel = number_in(folder / "memory.kmem.usage_in_bytes") or 0
         group.hits = number_in(folder / "memory.failcnt") or 0
-        group.lowest = stats.get("hierarchical_memory_limit", NO_LIMIT)
     else:
         group.swap = number_in(folder / "memory.swap.current") or 0
-        group.hits = events.get("max", 0)
     group.pressure = {name: float(value) for name, value in
                       PRESSURE.findall(text_of(folder / "memory.pressure"))}  # fmt: skip
     return group
@@ -176,5 +183,5 @@ def counted(groups: Groups, controller: str, path: str) -> Group | None:
     place = groups.place_at(controller, path)
     if place is None or place.is_machine:
         return None
-    is_read = number_in(place.folder / CURRENT[place.version]) is not None
-    return read(place) if is_read else None
+    current = current_of(place)
+    return None if current is None else main_figures(place, current)
