@@ -57,7 +57,7 @@ class Process:
         self.maps = ""
         self.code: list[pprof.Mapping] = []
         self.root = live.root_of(pid)
-        self.perf_map = live.perf_map_of(pid, self.root)
+        self.perf_map = live.perf_map_of(pid, self.root.folder)
 
     def add_to(self, look: Look) -> None:
         """Adds its blocks. A sampled block of a size class has pages of its own."""
@@ -84,7 +84,7 @@ class Process:
         """Notes the files of its code, which are unknown when it has ended."""
         maps = control.maps_of(self.memory.pid)
         if maps != self.maps:
-            self.maps, self.code = maps, live.code_of(self.memory)
+            self.maps, self.code = maps, live.code_of(self.memory, self.root)
 
 
 class Looks:

@@ -99,7 +99,7 @@ def growth(
             stacks = stack_sums(looks, pid, first, last, sizes)
         profile = pprof.Profile(samples=[pprof.Sample(stack, ()) for stack in stacks])
         process = looks.process(pid)
-        names = symbols.names_of(profile, process.perf_map, process.root)
+        names = symbols.names_of(profile, process.perf_map, process.root.folder)
         notes += [note for note in names.notes if note not in notes]
         pairs = [(names.frames_of(stack), sums) for stack, sums in stacks.items()]
         named += pairs
