@@ -250,6 +250,7 @@ static void set_up(bool has_sequences) {
     ps_front_table.has_sequences = has_sequences;
     ps_front_table.places[CLASS] = (struct ps_front_place){0, LIMIT};
     ps_front_table.x_fronts[0] = front;
+    ps_front_table.x_end = 1;
 }
 
 static void locked_0(void) {

@@ -91,9 +91,14 @@ static struct ps_front *front_at(size_t id) {
     return id < PS_FRONTS ? ps_load_acquire(&ps_front_table.x_fronts[id]) : NULL;
 }
 
-/* Makes it the front of an id. False: the id has one. */
+/* Makes it the front of an id. False: the id has one. The end comes first: a fork in between leaves
+ * an id without a front, not a front beyond the end. */
 static bool publish(struct ps_front *front, size_t id) {
     struct ps_front *none = NULL;
+    uint32_t end = ps_load_relaxed(&ps_front_table.x_end); /* relaxed: the swap compares it */
+    while (end <= id && id < PS_FRONTS &&                  /* ends: the end rises */
+           !ps_cas_strong_acq_rel(&ps_front_table.x_end, &end, (uint32_t)id + 1)) {
+    }
     return id < PS_FRONTS && ps_cas_strong_acq_rel(&ps_front_table.x_fronts[id], &none, front);
 }
 
@@ -245,7 +250,7 @@ static size_t blocks_of(const struct ps_front *front, uint32_t class_index) {
 
 size_t ps_front_blocks(uint32_t class_index) {
     size_t blocks = blocks_of(first_own(), class_index);
-    for (size_t i = 0; i < PS_FRONTS; i++) {
+    for (size_t i = 0; i < ps_front_end(); i++) {
         blocks += blocks_of(front_at(i), class_index);
     }
     return blocks;
@@ -253,7 +258,7 @@ size_t ps_front_blocks(uint32_t class_index) {
 
 uint64_t ps_front_takes(uint32_t class_index) {
     uint64_t takes = state_of(first_own(), class_index) >> PS_FRONT_TAKES_SHIFT;
-    for (size_t i = 0; i < PS_FRONTS; i++) {
+    for (size_t i = 0; i < ps_front_end(); i++) {
         takes += state_of(front_at(i), class_index) >> PS_FRONT_TAKES_SHIFT;
     }
     return takes;
@@ -274,7 +279,7 @@ static void visit_front(const struct ps_front *front, uint32_t class_index,
 
 void ps_front_visit(uint32_t class_index, void (*visit)(uint32_t class_index, const void *block)) {
     visit_front(first_own(), class_index, visit);
-    for (size_t i = 0; i < PS_FRONTS; i++) {
+    for (size_t i = 0; i < ps_front_end(); i++) {
         visit_front(front_at(i), class_index, visit);
     }
 }

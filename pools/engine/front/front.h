@@ -105,6 +105,7 @@ struct ps_front_table {
     /* By id. NULL: not made. Read from outside the process, too. All else is constant after the
      * start. */
     struct ps_front *x_fronts[PS_FRONTS];
+    uint32_t x_end;         /* of the ids that have fronts, or will have */
     struct ps_front *x_own; /* of the first thread, which alone uses it; NULL: it has none */
 };
 extern PS_HIDDEN struct ps_front_table ps_front_table;
@@ -116,6 +117,11 @@ PS_INLINE struct ps_front_table *ps_front_table_base(void) {
     struct ps_front_table *table = &ps_front_table;
     PS_OPAQUE(table);
     return table;
+}
+
+/* Fronts of higher ids are made later, if at all. */
+static inline size_t ps_front_end(void) {
+    return ps_load_acquire(&ps_front_table.x_end); /* acquire: pairs with publish of front.c */
 }
 
 PS_INLINE bool ps_front_uses_sequences(void) {

@@ -294,8 +294,8 @@ static void wait_for_answers(void) {
 }
 
 /* Step 2 of all classes that are held. */
-static void reserve_all(bool is_all) {
-    for (size_t id = 0; id < PS_FRONTS; id++) {
+static void reserve_all(size_t end, bool is_all) {
+    for (size_t id = 0; id < end; id++) {
         if (is_any(&held[id])) {
             /* relaxed: acquired when they were held. */
             reserve_held(ps_load_relaxed(&ps_front_table.x_fronts[id]), &held[id], is_all);
@@ -308,7 +308,8 @@ void ps_front_return_idle(bool is_all, bool is_alone) {
         return;
     }
     bool has_held = false;
-    for (size_t id = 0; id < PS_FRONTS; id++) {
+    size_t end = ps_front_end();
+    for (size_t id = 0; id < end; id++) {
         /* acquire: pairs with publish of front.c. */
         struct ps_front *front = ps_load_acquire(&ps_front_table.x_fronts[id]);
         held[id] = (struct classes){{0}};
@@ -321,10 +322,10 @@ void ps_front_return_idle(bool is_all, bool is_alone) {
     }
     if (has_held && ps_front_uses_sequences()) {
         wait_for_answers();
-        reserve_all(is_all);
+        reserve_all(end, is_all);
         wait_for_answers();
     }
-    for (size_t id = 0; has_held && id < PS_FRONTS; id++) {
+    for (size_t id = 0; has_held && id < end; id++) {
         if (is_any(&held[id])) {
             /* relaxed: acquired above. */
             return_held(ps_load_relaxed(&ps_front_table.x_fronts[id]), &held[id], is_all);
@@ -375,7 +376,7 @@ void ps_front_fork_child(const struct ps_front *own) {
     if (ps_turn_is_own(&x_holder)) {
         return;
     }
-    for (size_t id = 0; id < PS_FRONTS; id++) {
+    for (size_t id = 0; id < ps_front_end(); id++) {
         struct ps_front *front = ps_load_relaxed(&ps_front_table.x_fronts[id]);
         if (front != NULL) {
             empty(front);
