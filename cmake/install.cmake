@@ -65,7 +65,8 @@ add_custom_target(uninstall COMMENT "Removing what install_manifest.txt lists"
 if(TARGET poolshim-launcher)
     set(python_dir lib/poolshim/python)
     install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/poolshim DESTINATION bin)
-    install(TARGETS poolshim-launcher poolshim-family poolshim-limit poolshim-replay poolshim-run
+    install(TARGETS poolshim-launcher poolshim-family poolshim-limit poolshim-replay
+        poolshim-replay_malloc poolshim-run
         RUNTIME DESTINATION libexec/poolshim)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/poolshim_cli DESTINATION ${python_dir}
         FILES_MATCHING PATTERN "*.py" PATTERN "*.toml" PATTERN "*.j2"

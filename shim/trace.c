@@ -60,6 +60,7 @@ PS_AT_START void ps_trace_at_exit(void) {
     if (header == NULL || ps_syscall3(SYS_getpid, 0, 0, 0) != start_process) {
         return;
     }
+    ps_trace_note_peak();
     char *at = (char *)header + header->maps_begin;
     char *end = (char *)header + header->maps_end - 1; /* a zero ends the text */
     long fd =

@@ -10,6 +10,7 @@
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/heap/front_thread.h"
 #include "pools/engine/record/record.h"
+#include "pools/engine/record/trace_peak.h"
 
 #include <explore.h>
 
@@ -41,6 +42,10 @@ void ps_record_free(void *block) {
     explore_use(block, sizeof blocks[0]);
     ps_store_release(&x_freed, (char *)block); /* pairs with make_freed */
 }
+
+uint64_t ps_trace_peak_read(void) { return 0; }
+
+size_t ps_os_resident(void *base, size_t bytes) { return base != NULL ? bytes : 0; }
 
 size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
     (void)limit, (void)instruction;

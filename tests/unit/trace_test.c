@@ -51,8 +51,33 @@ FRESH_TEST(each_call_is_an_event) {
     }
     void *aligned = ps_block_alloc_aligned(100, 512);
     check_last(aligned, PS_TRACE_MADE, 100);
-    void *zeroed = ps_block_zalloc(200);
-    check_last(zeroed, PS_TRACE_MADE, 200);
+    CHECK_EQ(event_at(header()->x_event_count - 1)->align_shift, 9);
+    static const size_t zeroed_sizes[] = {200, 5 * MIB};
+    for (size_t i = 0; i < 2; i++) {
+        void *zeroed = ps_block_zalloc(zeroed_sizes[i]);
+        check_last(zeroed, PS_TRACE_MADE | PS_TRACE_ZEROED, zeroed_sizes[i]);
+    }
+    check_last(ps_heap_alloc(10), PS_TRACE_MADE, 10);
+}
+
+FRESH_TEST(the_peak_is_that_of_the_first_window) {
+    trace(PS_TRACE_BYTES_MIN);
+    GIVEN("a block of 8 MiB that was in use, and freed");
+    char *block = ps_heap_alloc(8 * MIB);
+    memset(block, 1, 8 * MIB);
+    ps_trace_note_peak();
+    uint64_t peak = header()->x_peak_rss_bytes;
+    CHECK_CMP(peak, >, 8 * MIB);
+    ps_heap_free(block);
+    WHEN("more memory is in use after the window has ended");
+    while (header()->x_made_count < header()->window_ends[0]) {
+        ps_heap_free(ps_heap_alloc(16));
+    }
+    uint64_t within = header()->x_peak_rss_bytes;
+    memset(ps_heap_alloc(64 * MIB), 1, 64 * MIB);
+    ps_trace_note_peak();
+    CHECK_EQ(header()->x_peak_rss_bytes, within);
+    CHECK_CMP(within, <, 64 * MIB);
 }
 
 FRESH_TEST(a_resize_is_a_free_and_an_allocation) {

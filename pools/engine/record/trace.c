@@ -8,10 +8,12 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/heap/front_thread.h"
+#include "pools/engine/os/os.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/record/record.h"
 #include "pools/engine/record/record_peak.h"
+#include "pools/engine/record/trace_peak.h"
 #include "pools/engine/small/size_class.h"
 
 #include <errno.h>
@@ -23,9 +25,10 @@
 #define STACK_TRIES 64 /* entries that a stack's search visits */
 #define FREED 1        /* in an address of the table: the block was freed */
 #define MAP_UNIT ((size_t)64 << 10)
+#define PEAK_EVENTS 4096 /* from one look at the peak RSS to the next */
 
 /* Bits of the state. */
-enum { IS_TRACING = 1, IS_RESIZING = 2 };
+enum { IS_TRACING = 1, IS_RESIZING = 2, IS_ZEROING = 4 };
 
 /* The calling thread, as the trace knows it. */
 struct ps_trace_words {
@@ -69,13 +72,16 @@ static void place_windows(struct ps_trace_header *at) {
     }
 }
 
+static size_t table_bytes(size_t mask) {
+    return ps_round_up((mask + 1) * sizeof(uint64_t), MAP_UNIT);
+}
+
 static uint64_t *map_table(size_t count, size_t *mask) {
-    size_t bytes = count * sizeof(uint64_t);
-    uint64_t *table = ps_metadata_map(ps_round_up(bytes, MAP_UNIT));
-    if (table != NULL) {
-        ps_huge_refuse(table, ps_round_up(bytes, MAP_UNIT));
-    }
     *mask = count - 1;
+    uint64_t *table = ps_metadata_map(table_bytes(*mask));
+    if (table != NULL) {
+        ps_huge_refuse(table, table_bytes(*mask));
+    }
     return table;
 }
 
@@ -246,6 +252,30 @@ static uint16_t own_number(void) {
     return (uint16_t)own_words.thread;
 }
 
+/* The file and the tables, as far as they are resident. */
+static uint64_t own_bytes(void) {
+    /* relaxed, both: counts. */
+    uint64_t event_count = ps_min(ps_load_relaxed(&header->x_event_count), header->event_limit);
+    uint64_t word_count = ps_load_relaxed(&header->x_stack_words);
+    return HEADER_BYTES + event_count * sizeof(struct ps_trace_event) +
+           word_count * sizeof(uint64_t) + ps_os_resident(blocks, table_bytes(block_mask)) +
+           ps_os_resident(stacks, table_bytes(stack_mask));
+}
+
+/* The peak includes the trace itself, which was smaller when it was reached: so it is read often,
+ * and the highest difference counts. relaxed, all: counts. Two threads at a time may store the
+ * lower value, until the next look. */
+void ps_trace_note_peak(void) {
+    if (header == NULL || ps_load_relaxed(&header->x_made_count) >= header->window_ends[0]) {
+        return;
+    }
+    uint64_t peak_bytes = ps_trace_peak_read();
+    uint64_t net_bytes = peak_bytes - ps_min(own_bytes(), peak_bytes);
+    if (net_bytes > ps_load_relaxed(&header->x_peak_rss_bytes)) {
+        ps_store_relaxed(&header->x_peak_rss_bytes, net_bytes);
+    }
+}
+
 static void append(struct ps_trace_event event) {
     /* relaxed: a place of our own; its order is that of the calls, which the program orders. */
     uint64_t at = ps_add_relaxed(&header->x_event_count, (uint64_t)1);
@@ -257,11 +287,17 @@ static void append(struct ps_trace_event event) {
         if ((own_words.state & IS_RESIZING) != 0) {
             event.kind |= PS_TRACE_RESIZED;
         }
+        if ((own_words.state & IS_ZEROING) != 0) {
+            event.kind |= PS_TRACE_ZEROED;
+        }
         event.thread = own_number();
         event.stack = take_stack();
         own_words.state &= ~(uint32_t)IS_TRACING;
     }
     events[at] = event;
+    if ((at + 1) % PEAK_EVENTS == 0) {
+        ps_trace_note_peak();
+    }
 }
 
 /* True if an allocation, after so many others, is traced. */
@@ -275,7 +311,7 @@ static bool is_in_window(uint64_t made_count) {
 }
 
 /* Notes an allocation; returns the block, which may be NULL. */
-static void *note_made(void *block, size_t bytes) {
+static void *note_made(void *block, size_t bytes, size_t align) {
     if (block == NULL || header == NULL || !is_running() || (own_words.state & IS_TRACING) != 0) {
         return block;
     }
@@ -283,11 +319,13 @@ static void *note_made(void *block, size_t bytes) {
     uint64_t made_count = ps_add_relaxed(&header->x_made_count, (uint64_t)1);
     (void)ps_add_relaxed(&header->x_made_bytes, (uint64_t)bytes);
     if (is_in_window(made_count)) {
+        uint8_t align_shift = align == 0 ? 0 : (uint8_t)ps_log2(align);
         enter_block(block);
         append((struct ps_trace_event){.address = (uintptr_t)block,
                                        .bytes = (uint32_t)ps_min(bytes, UINT32_MAX),
                                        .made_count = (uint32_t)made_count,
-                                       .kind = PS_TRACE_MADE});
+                                       .kind = PS_TRACE_MADE,
+                                       .align_shift = align_shift});
     }
     return block;
 }
@@ -304,16 +342,21 @@ static void note_freed(const void *block) {
 
 /* ---- entry points ---- */
 
-void *ps_trace_alloc(size_t bytes) { return note_made(ps_record_alloc(bytes), bytes); }
+void *ps_trace_alloc(size_t bytes) { return note_made(ps_record_alloc(bytes), bytes, 0); }
 
 /* As in ps_record_zalloc. */
 void *ps_trace_zalloc(size_t bytes) {
+    own_words.state |= IS_ZEROING;
     void *block = ps_record_zalloc(bytes);
-    return bytes > ps_size_class_max_bytes ? note_made(block, bytes) : block;
+    if (bytes > ps_size_class_max_bytes) {
+        block = note_made(block, bytes, 0);
+    }
+    own_words.state &= ~(uint32_t)IS_ZEROING;
+    return block;
 }
 
 void *ps_trace_alloc_aligned(size_t bytes, size_t align) {
-    return note_made(ps_record_alloc_aligned(bytes, align), bytes);
+    return note_made(ps_record_alloc_aligned(bytes, align), bytes, align);
 }
 
 void ps_trace_free(void *block) {
@@ -333,7 +376,7 @@ void *ps_trace_resize(void *block, size_t bytes) {
     bool stays = resized != NULL && (resized == block || has_block(block));
     if (stays) {
         note_freed(block);
-        (void)note_made(resized, bytes);
+        (void)note_made(resized, bytes, 0);
     }
     own_words.state &= ~(uint32_t)IS_RESIZING;
     return resized;

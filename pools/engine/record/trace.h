@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The trace (POOLSHIM_TRACE): each allocation and each free, in order, with stack, size and thread,
- * for `poolshim advise`. A part of the recording: blocks are counted as record.h says, and entered
- * here.
+ * for `poolshim advise` and `poolshim compare --trace`. A part of the recording: blocks are counted
+ * as record.h says, and entered here.
  *
  * Single sampled blocks do not show in which order the blocks of a call site die, or whether they
  * die together. So windows are traced: ranges of successive allocations, of all sites and threads.
@@ -32,13 +32,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_TRACE_MAGIC 0x3145434152545350 /* "PSTRACE1" */
+#define PS_TRACE_MAGIC 0x3245434152545350 /* "PSTRACE2" */
 #define PS_TRACE_FRAMES 24                /* of a stack, the innermost */
 #define PS_TRACE_WINDOWS 33               /* the long one and the others */
 #define PS_TRACE_BYTES_MIN ((size_t)64 << 10)
 
 enum ps_trace_kind { PS_TRACE_NONE = 0, PS_TRACE_MADE, PS_TRACE_FREED };
 #define PS_TRACE_RESIZED 4 /* a flag of the kind: within a realloc */
+#define PS_TRACE_ZEROED 8  /* likewise: by calloc */
 
 /* Read by poolshim_cli/advise/trace.py. All zero: it was claimed and not written yet. */
 struct ps_trace_event {
@@ -47,8 +48,8 @@ struct ps_trace_event {
     uint32_t stack;      /* 0: none was taken */
     uint32_t made_count; /* allocations before this moment, modulo 2^32 */
     uint16_t thread;     /* 0: one past its destructors */
-    uint8_t kind;        /* enum ps_trace_kind, and the flag */
-    uint8_t padding;
+    uint8_t kind;        /* enum ps_trace_kind, and the flags */
+    uint8_t align_shift; /* of PS_TRACE_MADE: the alignment is 1 << it; 0: none was requested */
 };
 
 /* The same; read together with it. */
@@ -68,10 +69,14 @@ struct ps_trace_header {
     uint64_t x_made_count; /* all allocations of the process, and their bytes */
     uint64_t x_made_bytes;
     uint64_t x_lost_stack_count; /* stacks that were not recorded */
+    uint64_t x_peak_rss_bytes;   /* of the process within the first window, without this file */
 };
 
 /* Constant after the start. */
 bool ps_trace_is_on(void);
+
+/* Updates the peak RSS, at the end of the process. */
+void ps_trace_note_peak(void);
 
 /* ---- hooks and entry points: see mode.h ---- */
 

@@ -17,11 +17,13 @@ from pathlib import Path
 from ..errors import BadRequest
 from ..pprof import Location, Mapping
 
-MAGIC = 0x3145434152545350
+MAGIC = b"PSTRACE2"
+MAGIC_STEM = MAGIC[:-1]
 WINDOWS = 33
-HEADER = struct.Struct(f"<8Q{WINDOWS}Q{WINDOWS}Q5Q")
-EVENT = struct.Struct("<QIIIHBx")
-MADE, FREED, RESIZED = 1, 2, 4
+HEADER = struct.Struct(f"<8s7Q{WINDOWS}Q{WINDOWS}Q6Q")
+EVENT = struct.Struct("<QIIIHBB")
+MADE, FREED, RESIZED, ZEROED = 1, 2, 4, 8
+KIND_MASK = 3
 FRAMES_MOST = 24
 LIVE = -1  # never freed, as far as the trace goes
 COUNT_MODULUS = 1 << 32
@@ -113,7 +115,7 @@ class Builder:
 
     def made(self, time: int, event: tuple[int, ...]) -> None:
         """An allocation."""
-        address, size, stack, count, thread, kind = event
+        address, size, stack, count, thread, kind, _ = event
         trace = self.trace
         count += self.high
         if count + COUNT_MODULUS // 2 < self.ends[self.window]:
@@ -142,33 +144,71 @@ class Builder:
             self.trace.is_resized[block] |= 1 if event[5] & RESIZED else 0
 
 
-def parse(data: bytes) -> Trace:
-    """A trace; ValueError where the bytes are none."""
+@dataclass(frozen=True)
+class Head:
+    """The header, checked against the length of the file."""
+
+    stack_begin: int
+    stack_end: int
+    event_begin: int
+    event_count: int  # that are in the file
+    maps_begin: int
+    maps_end: int
+    starts: list[int]
+    ends: list[int]
+    stack_words: int
+    made_count: int
+    made_bytes: int
+    lost_stacks: int
+    peak_rss_bytes: int  # of the process within the first window; 0: not known
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the first window has all allocations."""
+        return self.made_count <= self.ends[0]
+
+
+def read_head(data: bytes, length: int) -> Head:
+    """The header of a trace of so many bytes; ValueError where it is none."""
     if len(data) < HEADER.size:
         raise ValueError("it is too short")
     head = HEADER.unpack_from(data)
+    if head[0] != MAGIC and head[0].startswith(MAGIC_STEM):
+        raise ValueError("another version of poolshim wrote it")
     if head[0] != MAGIC or head[7] != WINDOWS:
         raise ValueError("it does not begin like one")
     _, stack_begin, stack_end, event_begin, event_limit, maps_begin, maps_end = head[:7]
     starts, ends = list(head[8 : 8 + WINDOWS]), list(head[8 + WINDOWS : 8 + 2 * WINDOWS])
-    words, event_count, made_count, made_bytes, lost = head[-5:]
+    words, event_count, made_count, made_bytes, lost, peak_rss_bytes = head[-6:]
     count = min(event_count, event_limit)
-    if max(stack_end, maps_end, event_begin + count * EVENT.size) > len(data):
+    if max(stack_end, maps_end, event_begin + count * EVENT.size) > length:
         raise ValueError("it ends early")
-    maps = data[maps_begin:maps_end].split(b"\0", 1)[0].decode(errors="replace")
-    trace = Trace(
-        mappings=read_mappings(maps), weights=weights_of(starts, ends, made_count),
-        made_count=made_count, made_bytes=made_bytes, lost_stacks=lost,
+    return Head(
+        stack_begin, stack_end, event_begin, count, maps_begin, maps_end, starts, ends, words,
+        made_count, made_bytes, lost, peak_rss_bytes,
     )  # fmt: skip
-    builder = Builder(trace, ends)
-    events = memoryview(data)[event_begin : event_begin + count * EVENT.size]
+
+
+def parse(data: bytes) -> Trace:
+    """A trace; ValueError where the bytes are none."""
+    head = read_head(data, len(data))
+    maps = data[head.maps_begin : head.maps_end].split(b"\0", 1)[0].decode(errors="replace")
+    trace = Trace(
+        mappings=read_mappings(maps),
+        weights=weights_of(head.starts, head.ends, head.made_count),
+        made_count=head.made_count, made_bytes=head.made_bytes, lost_stacks=head.lost_stacks,
+    )  # fmt: skip
+    builder = Builder(trace, head.ends)
+    begin = head.event_begin
+    events = memoryview(data)[begin : begin + head.event_count * EVENT.size]
     for time, event in enumerate(EVENT.iter_unpack(events)):
-        if event[5] & 3 == MADE:
+        if event[5] & KIND_MASK == MADE:
             builder.made(time, event)
-        elif event[5] & 3 == FREED:
+        elif event[5] & KIND_MASK == FREED:
             builder.freed(time, event)
     names = {*trace.stack, *trace.free_stack}
-    trace.stacks = read_stacks(data[stack_begin : min(stack_end, stack_begin + 8 * words)], names)
+    stacks_end = min(head.stack_end, head.stack_begin + 8 * head.stack_words)
+    trace.stacks = read_stacks(data[head.stack_begin : stacks_end], names)
     return trace
 
 
