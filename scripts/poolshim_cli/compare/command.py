@@ -25,7 +25,7 @@ from ..launcher import measure as launch_once
 from ..tune import profile
 from . import plan as planning
 from . import results as keeping
-from . import table
+from . import table, traced
 from .measure import Step, measure
 from .results import Results
 from .summary import Summary, summarise
@@ -76,6 +76,8 @@ def options(function: Any) -> Any:
         option("--ready", metavar="CMD", help="Wait until CMD succeeds  [until the port accepts]"),
         option("--ready-timeout", type=Duration(), default=30.0, metavar="TIME",
                help="Limit that wait  [30s]"),
+        option("--trace", type=PATH, metavar="FILE",
+               help="Replay a trace of POOLSHIM_TRACE instead of a command."),
         option("--from", "source", type=PATH, metavar="FILE",
                help="Show what --json wrote before; measure nothing."),
         *(option(f"--{name}", metavar="FILE", help=f"Write the results as {text}; - is stdout.")
@@ -99,17 +101,19 @@ def command(words: tuple[str, ...], **given: Any) -> int:
     poolshim compare --html report.html --rss-curve -- python3 app.py
     poolshim compare --setting 'hard:POOLSHIM_HARDEN=1' -- sqlite3 my.db '.dump'
     poolshim compare --server 'redis-server --port {port}' --load 'redis-benchmark -p {port}'
+    poolshim compare --trace server.trace
 
     Exit status: 0; 1 if a column failed; 2 usage; 125 to 127 if it could not be started.
     """
     outputs = check_outputs(given)
     if given["source"]:
-        if words or given["server"]:
+        if words or given["server"] or given["trace"]:
             raise BadRequest("--from measures nothing: leave out the command")
         results = keeping.read(given["source"])
     else:
-        plan, missing = make_plan(words, given)
-        with ended_by_signals(), shown_progress(given["quiet"]) as progress:
+        with ended_by_signals(), contextlib.ExitStack() as stack:
+            plan, missing = make_plan(words, given, stack)
+            progress = stack.enter_context(shown_progress(given["quiet"]))
             results = measure(plan, progress)
         results.missing = [(one.name, one.reason) for one in missing]
         results.about["reproduce"] = reproduce(plan)
@@ -137,9 +141,14 @@ def check_outputs(given: dict[str, Any]) -> dict[str, str]:
     return outputs
 
 
-def make_plan(words: tuple[str, ...], given: dict[str, Any]) -> tuple[planning.Plan, list[Any]]:
-    """All that was requested, checked."""
-    work = make_work(words, given)
+def make_plan(
+    words: tuple[str, ...], given: dict[str, Any], stack: contextlib.ExitStack
+) -> tuple[planning.Plan, list[Any]]:
+    """All that was requested, checked. The stack ends what the work needs."""
+    if given["trace"]:
+        check_trace(words, given)
+    else:
+        work: planning.CommandWork | planning.ServerWork = make_work(words, given)
     settings = [planning.parse_setting(text) for text in given["settings"]]
     settings += [profile_setting(text) for text in given["profiles"]]
     only = tuple(name for name in (given["allocators"] or "").split(",") if name)
@@ -151,11 +160,23 @@ def make_plan(words: tuple[str, ...], given: dict[str, Any]) -> tuple[planning.P
     )
     for column in columns:
         check_settings(column)
+    if given["trace"]:
+        work = stack.enter_context(traced.prepared(given["trace"], given["timeout"]))
     plan = planning.Plan(
         tuple(columns), work, given["base"], given["runs"], given["warmup"], given["time_budget"],
         given["seed"], not given["no_noise"], curve_ms(given["rss_curve"]), given["timeout"],
     )  # fmt: skip
     return plan, missing
+
+
+def check_trace(words: tuple[str, ...], given: dict[str, Any]) -> None:
+    """What does not go with --trace."""
+    if words:
+        raise BadRequest("--trace replays a file: leave out the command")
+    for name in ("server", "load", "ready", "stdin", "cwd", "prepare", "ignore_failure",
+                 "discard_output", "rss_curve"):  # fmt: skip
+        if given[name]:
+            raise BadRequest(f"--trace does not go with --{name.replace('_', '-')}")
 
 
 def curve_ms(interval_s: float | None) -> int:

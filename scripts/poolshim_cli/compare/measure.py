@@ -25,7 +25,7 @@ from typing import Any
 
 from .. import machine, places
 from ..errors import Failed, RunFailed
-from . import processes, server
+from . import processes, server, traced
 from .plan import Column, CommandWork, Plan, ServerWork
 from .results import Measured, Results, Run
 from .single import NotMapped, Single, Tools, linked_allocators, run_single, why
@@ -132,6 +132,8 @@ def run_column(session: Session, name: str, at: tuple[int, int]) -> tuple[Run, d
                 plan.timeout_s, work.ignore_failure, work.is_output_kept,
             )  # fmt: skip
             run, report = run_single(single, session.tools, at)
+            if isinstance(work, traced.TraceWork):
+                run = traced.figures(run, (session.tools.folder / "stdout").read_text(), work)
     if watch.left_count:
         session.warn(f"{name}: left processes running, which were killed")
     return run, report
@@ -221,16 +223,25 @@ def rounds_that_fit(session: Session, round_s: float) -> int:
     return max(ROUNDS_MIN, min(ROUNDS_MAX, fitting))
 
 
+def mode_of(plan: Plan) -> str:
+    """What the columns do."""
+    if isinstance(plan.work, traced.TraceWork):
+        return traced.MODE
+    return "server" if isinstance(plan.work, ServerWork) else "command"
+
+
 def describe(plan: Plan, tools: Tools) -> dict[str, Any]:
     """All that a reader needs to judge the figures, or to make them again."""
     work: dict[str, Any]
-    if isinstance(plan.work, ServerWork):
+    if isinstance(plan.work, traced.TraceWork):
+        work = plan.work.describe()
+    elif isinstance(plan.work, ServerWork):
         work = {"server": plan.work.server, "load": plan.work.load, "ready": plan.work.ready}
     else:
         work = {"command": list(plan.work.command)}
         work["stdin"] = str(plan.work.stdin) if plan.work.stdin else None
     return {
-        "mode": "server" if isinstance(plan.work, ServerWork) else "command",
+        "mode": mode_of(plan),
         **work,
         "prepare": plan.work.prepare,
         "cwd": str(plan.work.cwd or Path.cwd()),
@@ -268,6 +279,8 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="poolshim-compare-") as folder:
         tools = Tools.find(launcher or places.find().launcher, Path(folder))
         session = open_session(plan, tools, progress)
+        if isinstance(plan.work, traced.TraceWork):
+            session.warnings += plan.work.warnings()
         about = describe(plan, tools)
         foreign_s, started = machine.foreign_cpu_s(), time.monotonic()
         run_rounds(session)

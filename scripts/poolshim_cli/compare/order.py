@@ -45,7 +45,7 @@ class Order:
     calls: int = 0
     threads: int = 0  # all of them
     live_bytes: int = 0  # requested, at their height
-    large_share: float = 1.0  # written to, of large blocks
+    used_bytes: int = 0  # of them, those that the replay writes to
 
 
 @dataclass
@@ -279,5 +279,6 @@ def write_order(trace: Path, path: Path) -> Order:
             MAGIC, len(writer.sizes), max(1, writer.slot_count), round(share * SHARE_UNIT)
         ))  # fmt: skip
     return Order(
-        head, writer.calls, max(1, len(lives.first)), level.top_small + level.top_large, share
-    )
+        head, writer.calls, max(1, len(lives.first)), level.top_small + level.top_large,
+        level.top_small + round(share * level.top_large),
+    )  # fmt: skip

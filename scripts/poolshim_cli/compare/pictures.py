@@ -163,14 +163,15 @@ def spread_labels(wanted: list[float], low: float, high: float) -> list[float]:
 def scatter(results: Results, summary: Summary) -> Picture:
     """Time against peak RSS: every round a dot, the medians as shapes with names."""
     rows, height = measured_rows(summary), 300
-    time_of, rss_of = reader("time", summary.clock), reader("rss", summary.clock)
+    speed = summary.metrics[0]
+    time_of, rss_of = reader(speed, summary.clock), reader("rss", summary.clock)
     runs = [run for row in rows for run in column_of(results, row).runs]
     across = around([time_of(run) for run in runs], 62, WIDTH - RIGHT)
     upward = around([rss_of(run) for run in runs], height - 34, 12)
     points = [
-        (across.place(row.time.median), upward.place(row.rss.median))
+        (across.place(time.median), upward.place(row.rss.median))
         for row in rows
-        if row.time and row.rss
+        if (time := row.figure(speed)) and row.rss
     ]
     labels = spread_labels([y for _, y in points], 16, height - 40)
     marks = []
@@ -188,11 +189,11 @@ def scatter(results: Results, summary: Summary) -> Picture:
             )  # fmt: skip
         )
     said = "; ".join(
-        f"{row.name}: {value_text('time', row.time.median)}, {value_text('rss', row.rss.median)}"
+        f"{row.name}: {value_text(speed, time.median)}, {value_text('rss', row.rss.median)}"
         for row in rows
-        if row.time and row.rss
+        if (time := row.figure(speed)) and row.rss
     )
-    return Picture(height, marks, across.ticks("time"), upward.ticks("rss"), None, said)
+    return Picture(height, marks, across.ticks(speed), upward.ticks("rss"), None, said)
 
 
 def forest(results: Results, summary: Summary, metric: str) -> Picture:

@@ -7,22 +7,23 @@ come from pictures.py. jinja2 is an extra.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import need
 from . import pictures, table
 from .results import Results
-from .summary import METRICS, Row, Summary
+from .summary import Row, Summary
 
 TEMPLATE = Path(__file__).with_name("report.html.j2")
 RATIO_HEADS = {"time": "Time", "cpu": "CPU time", "rss": "Peak RSS"}
 
 
-def table_row(results: Results, row: Row) -> dict[str, Any]:
+def table_row(results: Results, row: Row, metrics: Sequence[str]) -> dict[str, Any]:
     """One line of the report's first table."""
     cells = []
-    for metric in METRICS:
+    for metric in metrics:
         figure = row.figure(metric)
         if figure is None:
             continue
@@ -66,6 +67,7 @@ def facts(results: Results, summary: Summary) -> list[tuple[str, str]]:
             ("Rounds", f"{summary.rounds} after {about.get('warmup', 0)} of warm-up, order by "
                        f"seed {about.get('seed')}, {table.time_text(about.get('took_s') or 0)}"),
             ("Time", table.clock_line(summary).removeprefix("time: ")),
+            ("Memory", table.outside_line(results).removeprefix("peak RSS: ")),
             ("Noise", table.noise_line(summary).removeprefix("noise: ")),
             ("Variables set", settings),
             ("Folder", about.get("cwd", "")),
@@ -80,6 +82,8 @@ def commands(results: Results) -> list[tuple[str, str]]:
     if about.get("mode") == "server":
         run = [("Server", about.get("server")), ("Load", about.get("load")),
                ("Ready", about.get("ready"))]  # fmt: skip
+    elif about.get("mode") == "trace":
+        run = [("Trace", about.get("trace"))]
     else:
         run = [("Command", table.title(results)), ("Standard input", about.get("stdin"))]
     run += [("Before each run", about.get("prepare")), ("Again", about.get("reproduce"))]
@@ -93,25 +97,29 @@ def to_html(results: Results, summary: Summary) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True,
     )  # fmt: skip
+    metrics = summary.metrics
+    shown = (metrics[0], "rss")
     template = environment.from_string(TEMPLATE.read_text())
     html: str = template.render(
         title=table.title(results),
         summary=summary,
         verdict=summary.verdict.replace(" %", "\u00a0%"),
         results=results,
-        metrics=[RATIO_HEADS[metric] for metric in METRICS],
-        rows=[table_row(results, row) for row in table.shown_rows(summary)],
+        metrics=[RATIO_HEADS[metric] for metric in metrics],
+        rows=[table_row(results, row, metrics) for row in table.shown_rows(summary)],
         scatter=pictures.scatter(results, summary),
-        forests=[(RATIO_HEADS[m], pictures.forest(results, summary, m)) for m in ("time", "rss")],
+        forests=[(RATIO_HEADS[m], pictures.forest(results, summary, m)) for m in shown],
         strips=[
             (RATIO_HEADS[m], pictures.strips(results, summary, m), rounds_rows(summary, m))
-            for m in ("time", "rss")
+            for m in shown
         ],
         curves=pictures.curves(results, summary),
         facts=facts(results, summary),
         commands=commands(results),
         columns=[column for column in results.columns if not column.is_again],
         width=pictures.WIDTH,
+        speed=RATIO_HEADS[metrics[0]],
+        is_trace="time" not in metrics,
         legend=table.LEGEND,
     )
     return html.lstrip()

@@ -29,6 +29,7 @@ FOREIGN_MAX = 0.25  # cores that others use meanwhile
 CPU_LEAST_S = 1e-6  # the clock of rusage
 
 METRICS = ("time", "cpu", "rss")
+METRICS_OF_TRACE = ("cpu", "rss")  # the replay's own time is none of the program's
 NAMES = {"time": "time", "cpu": "CPU time", "rss": "memory"}
 
 
@@ -78,6 +79,7 @@ class Summary:
     warnings: tuple[str, ...]
     verdict: str
     speed: str = "time"  # the metric that decides about speed: time or cpu
+    metrics: tuple[str, ...] = METRICS  # that are shown
 
     def row(self, name: str) -> Row:
         """The row of a column."""
@@ -176,10 +178,15 @@ def noise_of(results: Results, metric: str, clock: str, cells: int) -> Noise:
     return Noise()
 
 
+def metrics_of(results: Results) -> tuple[str, ...]:
+    """The metrics that the work has."""
+    return METRICS_OF_TRACE if results.about.get("mode") == "trace" else METRICS
+
+
 def count_cells(results: Results) -> int:
     """Intervals by which something may be called: every metric of every column but the base's."""
     judged = [c for c in results.columns if c.runs and c.name != results.base and not c.is_again]
-    return len(METRICS) * max(1, len(judged))
+    return len(metrics_of(results)) * max(1, len(judged))
 
 
 def summarise(results: Results) -> Summary:
@@ -205,16 +212,17 @@ def summarise(results: Results) -> Summary:
             )
         rows.append(row)
     again = next((row for row in rows if row.is_again), None)
-    speed = "cpu" if is_busy(results) else "time"
+    metrics = metrics_of(results)
+    speed = "cpu" if is_busy(results) or "time" not in metrics else "time"
     noise = again.figure(speed) if again else None
     return Summary(
         results.base, tuple(rows), clock, extra_s, len(results.base_column.runs), noise,
         (
             *results.warnings, *inheritance(results), *disagreements(results),
             *crowding(results),
-            *noise_warnings(noises),
+            *noise_warnings({metric: noises[metric] for metric in metrics}),
         ),
-        verdict(rows, results.base, speed), speed,
+        verdict(rows, results.base, speed), speed, metrics,
     )  # fmt: skip
 
 
@@ -242,6 +250,8 @@ def crowding(results: Results) -> list[str]:
     if not is_busy(results):
         return []
     share = results.about["foreign_cpu_share"]
+    if "time" not in metrics_of(results):
+        return [f"other processes were using {share:.1f} cores, which disturbs CPU times"]
     return [
         f"other processes were using {share:.1f} cores; timings are unreliable, and the verdict "
         "goes by CPU time"

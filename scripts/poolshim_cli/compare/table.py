@@ -19,7 +19,7 @@ from rich.text import Text
 
 from .. import machine
 from .results import Results
-from .summary import METRICS, WORTHWHILE, Figure, Row, Summary, percent, spread
+from .summary import WORTHWHILE, Figure, Row, Summary, percent, spread
 
 LESS, MORE, EQUAL, UNKNOWN = "▼", "▲", "=", "?"
 LEGEND = (
@@ -28,6 +28,7 @@ LEGEND = (
 )
 UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 COLOURS = {LESS: "green", MORE: "red", EQUAL: "dim", UNKNOWN: "dim"}
+CSV_HEADS = {"time": "time_s", "cpu": "cpu_s", "rss": "rss_bytes"}
 HEADS = {"time": "time", "cpu": "CPU time", "rss": "peak RSS"}
 
 
@@ -117,6 +118,8 @@ def noise_line(summary: Summary) -> str:
 
 def clock_line(summary: Summary) -> str:
     """Whose time it is, and what it includes."""
+    if "time" not in summary.metrics:
+        return "CPU time: the replayed calls, each with the first use of its block"
     if summary.overhead_s is None:
         return "time: the launcher's clock"
     extra = f"hyperfine and the launcher around the command take {time_text(summary.overhead_s)}"
@@ -138,9 +141,22 @@ def notes(results: Results, summary: Summary) -> list[str]:
         f"{summary.base} with 95 % intervals, which hold together; {LEGEND}",
         noise_line(summary),
         clock_line(summary),
+        outside_line(results),
         machine_line(results),
     ]
     return [line for line in lines if line]
+
+
+def outside_line(results: Results) -> str:
+    """The part of a traced program's memory that no allocator has."""
+    outside = results.about.get("outside_bytes")
+    if outside is None:
+        return ""
+    less = "less" if outside < 0 else "more"
+    return (
+        f"peak RSS: the replay's and what the traced program had beyond it, "
+        f"{size_text(abs(outside))} {less}"
+    )
 
 
 def machine_line(results: Results) -> str:
@@ -158,6 +174,10 @@ def title(results: Results) -> str:
     about = results.about
     if about.get("mode") == "server":
         return f"{about.get('server')}  under  {about.get('load')}"
+    if about.get("mode") == "trace":
+        calls, threads = about.get("calls", 0), about.get("threads", 1)
+        return (f"trace {about.get('trace')}: {calls} calls of "
+                f"{threads} thread{'s' if threads != 1 else ''}")  # fmt: skip
     return shell_line(about.get("command") or [])
 
 
@@ -179,11 +199,11 @@ def wide_table(summary: Summary) -> Table:
     """A line for each column."""
     table = Table(box=box.SIMPLE_HEAD, title=None, pad_edge=False)
     table.add_column("allocator", no_wrap=True)
-    for metric in METRICS:
+    for metric in summary.metrics:
         table.add_column(HEADS[metric], justify="right", no_wrap=True)
         table.add_column(f"× {escape(summary.base)}", no_wrap=True)
     for row in shown_rows(summary):
-        table.add_row(Text(row.name), *(cell for one in METRICS for cell in styled(row, one)))
+        table.add_row(Text(row.name), *(cell for one in summary.metrics for cell in styled(row, one)))
     return table
 
 
@@ -198,8 +218,9 @@ def narrow_table(summary: Summary, has_names_apart: bool) -> Table:
             table.add_section()
         if has_names_apart:
             table.add_row(Text(row.name, style="bold"))
-        for metric in METRICS if row.failure is None else METRICS[:1]:
-            is_named = not has_names_apart and metric == METRICS[0]
+        metrics = summary.metrics
+        for metric in metrics if row.failure is None else metrics[:1]:
+            is_named = not has_names_apart and metric == metrics[0]
             names = [] if has_names_apart else [Text(row.name if is_named else "")]
             table.add_row(*names, HEADS[metric], *styled(row, metric))
     return table
@@ -237,16 +258,16 @@ def to_markdown(results: Results, summary: Summary) -> str:
     """A table as GitHub shows it."""
     fence = "````" if "```" in title(results) else "```"
     heads = ["allocator"]
-    for metric in METRICS:
+    for metric in summary.metrics:
         heads += [HEADS[metric], f"× {markdown_text(summary.base)}"]
     lines = [
         f"**{markdown_text(summary.verdict)}**", "",
         "| " + " | ".join(heads) + " |",
-        "|---|" + "---:|---|" * len(METRICS),
+        "|---|" + "---:|---|" * len(summary.metrics),
     ]  # fmt: skip
     for row in shown_rows(summary):
         cells = [markdown_text(row.name)]
-        for metric in METRICS:
+        for metric in summary.metrics:
             has_figure = row.figure(metric) is not None
             cells += [value_cell(row, metric) if has_figure else "failed", ratio_cell(row, metric)]
         lines.append("| " + " | ".join(cells) + " |")
@@ -260,14 +281,14 @@ def to_csv(results: Results, summary: Summary) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     heads = ["allocator", "library", "version", "environment", "rounds", "failure"]
-    for name in ("time_s", "cpu_s", "rss_bytes"):
+    for name in (CSV_HEADS[metric] for metric in summary.metrics):
         heads += [name] + [f"{name.partition('_')[0]}_{x}" for x in ("ratio", "low", "high")]
         heads.append(f"{name.partition('_')[0]}_is_different")
     writer.writerow(heads)
     for row, column in zip(summary.rows, results.columns):
         env = " ".join(f"{key}={value}" for key, value in column.env.items())
         cells = [row.name, column.library, column.version, env, row.rounds, row.failure]
-        for metric in METRICS:
+        for metric in summary.metrics:
             figure = row.figure(metric)
             cells += (
                 [None] * 5 if figure is None else
