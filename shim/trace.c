@@ -9,6 +9,7 @@
 #include "shim/config.h"
 #include "shim/exit_output.h"
 #include "shim/report_open.h"
+#include "shim/trace_tables.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,4 +77,5 @@ PS_AT_START void ps_trace_at_exit(void) {
         at += got;
     }
     (void)ps_syscall3(SYS_close, fd, 0, 0);
+    header->unwind_bytes = ps_trace_tables_resident((char *)header + header->maps_begin);
 }

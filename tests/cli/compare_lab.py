@@ -73,8 +73,9 @@ def made_up(
 
 
 def compare(
-    *words: str | Path, timeout: float = 120, **options: Any
+    *words: str | Path, timeout: float = 120, width: int = 100, **options: Any
 ) -> "subprocess.CompletedProcess[str]":
     """scripts/poolshim compare, on the build under test, without a terminal."""
-    env = {**os.environ, "POOLSHIM_BUILD_DIR": str(BUILD_DIR), "COLUMNS": "100", "TERM": "dumb"}
+    env = {**os.environ, "POOLSHIM_BUILD_DIR": str(BUILD_DIR), "COLUMNS": str(width)}
+    env["TERM"] = "dumb"
     return run_captured([POOLSHIM, "compare", *words], timeout, env=env, **options)

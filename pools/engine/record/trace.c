@@ -25,7 +25,7 @@
 #define STACK_TRIES 64 /* entries that a stack's search visits */
 #define FREED 1        /* in an address of the table: the block was freed */
 #define MAP_UNIT ((size_t)64 << 10)
-#define PEAK_EVENTS 4096 /* from one look at the peak RSS to the next */
+#define PEAK_EVENTS 4096 /* from one reading of the peak RSS to the next */
 
 /* Bits of the state. */
 enum { IS_TRACING = 1, IS_RESIZING = 2, IS_ZEROING = 4 };
@@ -264,7 +264,7 @@ static uint64_t own_bytes(void) {
 
 /* The peak includes the trace itself, which was smaller when it was reached: so it is read often,
  * and the highest difference counts. relaxed, all: counts. Two threads at a time may store the
- * lower value, until the next look. */
+ * lower value, until the next reading. */
 void ps_trace_note_peak(void) {
     if (header == NULL || ps_load_relaxed(&header->x_made_count) >= header->window_ends[0]) {
         return;

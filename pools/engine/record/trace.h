@@ -69,6 +69,7 @@ struct ps_trace_header {
     uint64_t x_made_count; /* all allocations of the process, and their bytes */
     uint64_t x_made_bytes;
     uint64_t x_lost_stack_count; /* stacks that were not recorded */
+    uint64_t unwind_bytes;       /* resident tables that the trace alone reads, by the shim */
     uint64_t x_peak_rss_bytes;   /* of the process within the first window, without this file */
 };
 

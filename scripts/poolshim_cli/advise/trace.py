@@ -20,7 +20,7 @@ from ..pprof import Location, Mapping
 MAGIC = b"PSTRACE2"
 MAGIC_STEM = MAGIC[:-1]
 WINDOWS = 33
-HEADER = struct.Struct(f"<8s7Q{WINDOWS}Q{WINDOWS}Q6Q")
+HEADER = struct.Struct(f"<8s7Q{WINDOWS}Q{WINDOWS}Q7Q")
 EVENT = struct.Struct("<QIIIHBB")
 MADE, FREED, RESIZED, ZEROED = 1, 2, 4, 8
 KIND_MASK = 3
@@ -160,7 +160,8 @@ class Head:
     made_count: int
     made_bytes: int
     lost_stacks: int
-    peak_rss_bytes: int  # of the process within the first window; 0: not known
+    # Of the process within the first window, without what the trace takes; 0: not known.
+    peak_rss_bytes: int
 
     @property
     def is_whole(self) -> bool:
@@ -179,13 +180,13 @@ def read_head(data: bytes, length: int) -> Head:
         raise ValueError("it does not begin like one")
     _, stack_begin, stack_end, event_begin, event_limit, maps_begin, maps_end = head[:7]
     starts, ends = list(head[8 : 8 + WINDOWS]), list(head[8 + WINDOWS : 8 + 2 * WINDOWS])
-    words, event_count, made_count, made_bytes, lost, peak_rss_bytes = head[-6:]
+    words, event_count, made_count, made_bytes, lost, unwind_bytes, peak_rss_bytes = head[-7:]
     count = min(event_count, event_limit)
     if max(stack_end, maps_end, event_begin + count * EVENT.size) > length:
         raise ValueError("it ends early")
     return Head(
         stack_begin, stack_end, event_begin, count, maps_begin, maps_end, starts, ends, words,
-        made_count, made_bytes, lost, peak_rss_bytes,
+        made_count, made_bytes, lost, max(0, peak_rss_bytes - unwind_bytes),
     )  # fmt: skip
 
 

@@ -203,7 +203,8 @@ def wide_table(summary: Summary) -> Table:
         table.add_column(HEADS[metric], justify="right", no_wrap=True)
         table.add_column(f"× {escape(summary.base)}", no_wrap=True)
     for row in shown_rows(summary):
-        table.add_row(Text(row.name), *(cell for one in summary.metrics for cell in styled(row, one)))
+        cells = (cell for metric in summary.metrics for cell in styled(row, metric))
+        table.add_row(Text(row.name), *cells)
     return table
 
 
