@@ -16,6 +16,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/mman.h>
 
 /* Written under the initialisation lock, before the program has threads. */
 static struct ps_trace_header *header;
@@ -38,6 +39,9 @@ PS_AT_START void ps_trace_open(struct ps_config *config) {
         config->record = false;
         return;
     }
+    /* Page by page: kernels with large folios map 2 MiB at once, and the peak RSS would include
+     * pages that were not written to. */
+    (void)ps_syscall3(SYS_madvise, result, (long)config->trace_bytes, MADV_RANDOM);
     config->trace_memory = header = (struct ps_trace_header *)result;
 }
 
