@@ -65,6 +65,11 @@ class TraceWork(CommandWork):
                 f"the trace has windows: the first {self.calls} calls are replayed, "
                 "a larger POOLSHIM_TRACE_MAX traces more"
             )
+        if self.threads > 1:
+            found.append(
+                f"the trace has {self.threads} threads, and the replay runs one at a time: "
+                "allocators with memory for each running thread take more in the program"
+            )
         if self.outside_bytes is None:
             found.append(
                 "the trace has no peak RSS, since the process was killed early: peak RSS is that "
