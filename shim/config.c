@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define REASON_BYTES 256
+#define FLIGHT_INTERVAL_BYTES PS_MIB(2) /* for the whole life of a process */
 #define FILE_BUFFER_BYTES 8192 /* the longest variable that /proc/self/environ can give us */
 
 #define OFFSET_OF(field) offsetof(struct ps_settings, field)
@@ -270,6 +271,10 @@ static uint32_t settle_modes(struct ps_settings *settings, int message_fd) {
         has_flight = false;
     }
     engine->flight = has_flight;
+    if (has_flight && on == NULL &&
+        settings->origins[PS_OPTION_PROFILE_INTERVAL] == PS_ORIGIN_DEFAULT) {
+        engine->profile_interval_bytes = FLIGHT_INTERVAL_BYTES;
+    }
     engine->record = has_path(settings, PS_OPTION_RECORD, settings->record_path) ||
                      has_path(settings, PS_OPTION_TRACE, settings->trace_path);
     engine->profile = has_path(settings, PS_OPTION_PROFILE, settings->profile_path);

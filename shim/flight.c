@@ -126,6 +126,7 @@ static void make_file(uint32_t process) {
         return;
     }
     ps_flight_record_begin(&state->record, (unsigned char *)memory, FILE_BYTES);
+    ps_flight_publish(directory(), state->name);
     ps_store_relaxed(&x_is_child, 0u);
     ps_store_release(&x_owner, process); /* release: the file is ready */
 }

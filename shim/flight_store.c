@@ -19,6 +19,7 @@
 #define PREFIX "poolshim-"
 #define SUFFIX ".pb"
 #define EXIT_SUFFIX "-exit.pb"
+#define HIDDEN_BYTES (PS_FLIGHT_NAME_BYTES + 1)
 #define LIST_BYTES 4096
 #define REMOVALS_MOST 8 /* by one process, so that its start costs little */
 #define DAY_SECONDS 86400
@@ -66,6 +67,12 @@ static void make_name(char name[PS_FLIGHT_NAME_BYTES]) {
     ps_text_add_number(&text, (uint64_t)ps_syscall3(SYS_getpid, 0, 0, 0));
     ps_text_add(&text, SUFFIX);
     name[text.length] = '\0';
+}
+
+/* The name of the file until it is published. */
+static void hide(char hidden[HIDDEN_BYTES], const char *name) {
+    hidden[0] = '.';
+    memcpy(hidden + 1, name, strlen(name) + 1);
 }
 
 static bool ends_in(const char *name, const char *suffix) {
@@ -189,13 +196,25 @@ long ps_flight_make(const char *directory, char name[PS_FLIGHT_NAME_BYTES], size
     }
     remove_oldest(open, true);
     remove_oldest(open, false);
-    int error = path_of(path, directory, name);
+    char hidden[HIDDEN_BYTES];
+    hide(hidden, name);
+    int error = path_of(path, directory, hidden);
     long memory = error != 0 ? -error : ps_report_map(path, sizeof path, bytes);
     if (ps_syscall_failed(memory)) {
-        (void)ps_file_remove((int)open, name);
+        (void)ps_file_remove((int)open, hidden);
     }
     (void)ps_file_close((int)open);
     return memory;
+}
+
+void ps_flight_publish(const char *directory, const char *name) {
+    char hidden[HIDDEN_BYTES];
+    long open = open_directory(directory, name);
+    hide(hidden, name);
+    if (!ps_syscall_failed(open)) {
+        (void)ps_file_rename((int)open, hidden, name);
+        (void)ps_file_close((int)open);
+    }
 }
 
 void ps_flight_touch(const char *directory, const char *name) {

@@ -24,9 +24,13 @@ void ps_flight_time(char out[PS_FLIGHT_TIME_BYTES], uint64_t seconds);
 /* 0 if the directory can be opened, or an error as the kernel returns it. */
 long ps_flight_check(const char *directory);
 
-/* Makes this process's file, removes those beyond PS_FLIGHT_FILES, and maps it. name: is written.
+/* Makes this process's file, removes those beyond PS_FLIGHT_FILES, and maps it. name: is written;
+ * until ps_flight_publish the file's begins with a dot, so that no reader finds it unfinished.
  * Returns the memory, or an error as the kernel returns it. Cost: a reading of the directory. */
 long ps_flight_make(const char *directory, char name[PS_FLIGHT_NAME_BYTES], size_t bytes);
+
+/* Gives the file its name. */
+void ps_flight_publish(const char *directory, const char *name);
 
 /* Marks the file as changed now, which keeps it from being removed. */
 void ps_flight_touch(const char *directory, const char *name);

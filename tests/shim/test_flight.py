@@ -121,7 +121,7 @@ def test_children_have_records_of_their_own(
     run_shim: RunShim, program: Path, records: Path
 ) -> None:
     result = run_shim([program, str(LEAK_MIB), str(BLOCK), "fork"],
-                      env={"POOLSHIM_FLIGHT": str(records)})
+                      env={"POOLSHIM_FLIGHT": str(records), "POOLSHIM_PROFILE_INTERVAL": "64KiB"})
     child = int(result.stdout)
     of_child = next(records.glob(f"*-{child}.pb"))
     (of_parent,) = records.glob("*-exit.pb")
@@ -150,7 +150,7 @@ def test_the_record_is_whole_at_any_moment(shim: Path, program: Path, records: P
                "POOLSHIM_PROFILE_INTERVAL": "256"}
         process = subprocess.Popen([program, "1", "100", "forever", "60"], env=env)
         until = time.monotonic() + 10
-        while not any(records.iterdir()) and time.monotonic() < until:
+        while not any(records.glob("poolshim-*")) and time.monotonic() < until:
             time.sleep(0.001)
         time.sleep(draw.random() * 0.02)
         process.kill()
