@@ -86,7 +86,9 @@ def needs_libc_only(shim: Path) -> None:
 
 # Functions of glibc 2.17 that have a later version where the build is linked with a later glibc:
 # they moved into libc.so.6 (2.32, 2.34), or were inline functions before (2.33).
-MOVED = re.compile(r"__libc_start_main|pthread_\w+|dl(addr|close|error|open|sym)|(f|l)?stat(at)?")
+MOVED = re.compile(
+    r"__libc_start_main|(pthread|sem)_\w+|dl(addr|close|error|open|sym)|(f|l)?stat(at)?"
+)
 OLDEST_GLIBC = (2, 17)
 
 
