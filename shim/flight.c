@@ -24,6 +24,7 @@
 #include "shim/flight_record.h"
 #include "shim/flight_sites.h"
 #include "shim/flight_store.h"
+#include "shim/process_turn.h"
 #include "shim/text.h"
 
 #include <errno.h>
@@ -57,8 +58,6 @@ static uint32_t x_has_failed;
 static uint64_t x_next_point_ms;    /* by the engine's clock */
 static uint64_t x_next_point_bytes; /* live memory at which a point is due before */
 static struct ps_limit_mark x_mark;
-
-static uint32_t process_now(void) { return (uint32_t)ps_syscall3(SYS_getpid, 0, 0, 0); }
 
 static const char *directory(void) { return ps_shim_settings()->flight_path; }
 
@@ -115,8 +114,9 @@ static void make_file(uint32_t process) {
         ps_flight_forget_stacks();
         (void)ps_syscall3(SYS_munmap, (long)state->record.file.memory,
                           (long)state->record.file.bytes, 0);
+        /* What follows is entered before it is read, and may never have been touched. */
+        memset(state, 0, offsetof(struct state, tables.ranges));
     }
-    memset(state, 0, offsetof(struct state, tables.groups));
     struct ps_signal_guard guard;
     ps_signal_guard_enter(&guard); /* a limit on the size of files raises one */
     long memory = ps_flight_make(directory(), state->name, FILE_BYTES);
@@ -130,14 +130,6 @@ static void make_file(uint32_t process) {
     ps_store_relaxed(&x_is_child, 0u);
     ps_store_release(&x_owner, process); /* release: the file is ready */
 }
-
-static bool take_turn(uint32_t process) {
-    uint32_t worker = ps_load_relaxed(&x_worker); /* relaxed: the swap decides */
-    /* acquire: pairs with end_turn; the tables are as the last worker left them. */
-    return worker != process && ps_cas_strong_acquire(&x_worker, &worker, process);
-}
-
-static void end_turn(void) { ps_store_release(&x_worker, 0u); } /* release: as above */
 
 /* True if this process may have a file: it has one, or none yet. */
 static bool may_work(uint32_t process) {
@@ -174,11 +166,11 @@ static void work(uint32_t process, const char *word) {
 
 /* Works on the file until no thread has left anything to do; not if another thread works. */
 static void work_in_turn(void) {
-    uint32_t process = process_now();
+    uint32_t process = ps_process_id();
     int saved_errno = errno;
-    for (int i = 0; i < 2 && may_work(process) && take_turn(process); i++) {
+    for (int i = 0; i < 2 && may_work(process) && ps_process_turn_begin(&x_worker); i++) {
         work(process, NULL);
-        end_turn();
+        ps_process_turn_end(&x_worker);
         if (!is_work_left()) {
             break;
         }
@@ -190,13 +182,13 @@ static void work_in_turn(void) {
 
 void ps_flight_sampled(void) {
     if (state != NULL &&
-        (ps_load_relaxed(&x_owner) != process_now() || is_work_left() || is_point_due())) {
+        (ps_load_relaxed(&x_owner) != ps_process_id() || is_work_left() || is_point_due())) {
         work_in_turn();
     }
 }
 
 void ps_flight_tick(void) {
-    if (state != NULL && ps_load_relaxed(&x_owner) == process_now() && is_point_due()) {
+    if (state != NULL && ps_load_relaxed(&x_owner) == ps_process_id() && is_point_due()) {
         work_in_turn();
     }
 }
@@ -214,7 +206,7 @@ void ps_profile_changed(const struct ps_profile_stack *stack) {
     const struct ps_profile_sums *sums = &stack->x_sums;
     size_t place = stack->x_place;
     /* acquire: pairs with make_file. */
-    if (ps_load_acquire(&x_owner) != process_now()) {
+    if (ps_load_acquire(&x_owner) != ps_process_id()) {
         return;
     }
     ps_flight_set_word(&state->record.file, place, ps_draw_blocks(sums->made_weight));
@@ -248,8 +240,9 @@ PS_AT_START void ps_flight_at_start(void) {
 }
 
 PS_AT_START void ps_flight_at_exit(void) {
-    uint32_t process = process_now();
-    if (state == NULL || ps_load_relaxed(&x_owner) != process || !take_turn(process)) {
+    uint32_t process = ps_process_id();
+    if (state == NULL || ps_load_relaxed(&x_owner) != process ||
+        !ps_process_turn_begin(&x_worker)) {
         return;
     }
     int saved_errno = errno;

@@ -218,11 +218,9 @@ static void enter_stack(struct ps_flight_file *file, struct ps_flight_tables *ta
     size_t words = ps_flight_add_words(&message, SAMPLE_VALUES, WORDS);
     ps_flight_add_inner(&message, SAMPLE_LOCATIONS, &sites);
     size_t at = ps_flight_append(file, PROFILE_SAMPLE, message.bytes, message.length);
-    if (at == 0) {
-        tables->is_full = true;
-        return;
+    if (at != 0) {
+        ps_profile_set_place(stack, (uint32_t)(at + words));
     }
-    ps_profile_set_place(stack, (uint32_t)(at + words));
 }
 
 bool ps_flight_has_new(const struct ps_flight_tables *tables) {

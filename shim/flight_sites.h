@@ -45,7 +45,6 @@ struct ps_flight_tables {
     uint64_t next_reading_ms;               /* of the mappings */
     size_t site_count;
     size_t range_count;
-    bool is_full; /* a stack had no room in the file */
     uint32_t buckets[PS_FLIGHT_BUCKETS];
     struct ps_flight_range ranges[PS_MAPPINGS_LIMIT]; /* mappings in the file, by their numbers */
     struct ps_flight_site sites[PS_FLIGHT_SITES];     /* by their numbers */

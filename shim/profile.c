@@ -13,6 +13,7 @@
 #include "shim/config.h"
 #include "shim/exit_output.h"
 #include "shim/flight.h"
+#include "shim/process_turn.h"
 #include "shim/text.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@
 #define LAST_TRIES 100 /* of the turn at exit */
 #define LAST_WAIT_MS 10
 
-static long start_process; /* written by the constructor */
+static uint32_t start_process; /* written by the constructor */
 
 /* All relaxed: written by the thread that x_writer names, which is the only one that acts on them;
  * others see old values, and then do nothing or find a writer. */
@@ -37,13 +38,11 @@ static uint32_t x_has_peak;   /* a peak was written */
 static uint32_t x_has_failed; /* a line on stderr has said so */
 static uint32_t x_writer;     /* process of the thread that writes, 0: none */
 
-static long process_now(void) { return ps_syscall3(SYS_getpid, 0, 0, 0); }
-
 static bool is_on(void) { return (ps_demand_now() & PS_DEMAND_FILE) != 0; }
 
 /* The child of a fork has the parent's file, unless its name has the process id in it. */
 static bool may_write(void) {
-    return process_now() == start_process ||
+    return ps_process_id() == start_process ||
            ps_report_file_is_per_process(ps_shim_settings()->profile_path);
 }
 
@@ -102,21 +101,10 @@ int ps_profile_write_file(const char *pattern) {
 
 /* ---- while the program runs ---- */
 
-/* Makes the calling thread the only one that writes. In the child of a fork another process's may
- * be left, whose thread does not exist here. */
-static bool take_turn(void) {
-    uint32_t own = (uint32_t)process_now();
-    uint32_t writer = ps_load_relaxed(&x_writer); /* relaxed: the swap decides */
-    /* acquire: pairs with end_turn; makes the values of the last turn visible. */
-    return writer != own && ps_cas_strong_acquire(&x_writer, &writer, own);
-}
-
-static void end_turn(void) { ps_store_release(&x_writer, 0u); } /* release: as above */
-
-/* The same for good, at exit: a file that is being written would be left half-written. */
+/* Takes the turn for good, at exit: a file that is being written would be left half-written. */
 static void take_last_turn(void) {
-    uint32_t own = (uint32_t)process_now();
-    for (int i = 0; i < LAST_TRIES && !take_turn(); i++) {
+    uint32_t own = ps_process_id();
+    for (int i = 0; i < LAST_TRIES && !ps_process_turn_begin(&x_writer); i++) {
         ps_os_wait_ms(&x_writer, own, LAST_WAIT_MS);
     }
 }
@@ -137,12 +125,12 @@ uint32_t ps_profile_tick(uint64_t now_ms) {
         return 0;
     }
     uint64_t due_ms = ps_load_relaxed(&x_due_ms);
-    if (now_ms >= due_ms && take_turn()) {
+    if (now_ms >= due_ms && ps_process_turn_begin(&x_writer)) {
         if (ps_load_relaxed(&x_due_ms) == due_ms) { /* else another thread has just written it */
             ps_store_relaxed(&x_due_ms, now_ms + every_ms);
             write_now();
         }
-        end_turn();
+        ps_process_turn_end(&x_writer);
         due_ms = now_ms + every_ms;
     }
     return due_ms > now_ms ? (uint32_t)(due_ms - now_ms) : 1;
@@ -150,7 +138,7 @@ uint32_t ps_profile_tick(uint64_t now_ms) {
 
 static void write_peak(uint64_t live_bytes) {
     uint64_t peak_bytes = ps_load_relaxed(&x_peak_bytes);
-    if (live_bytes <= peak_bytes || !take_turn()) {
+    if (live_bytes <= peak_bytes || !ps_process_turn_begin(&x_writer)) {
         return;
     }
     if (live_bytes > ps_load_relaxed(&x_peak_bytes)) {
@@ -158,7 +146,7 @@ static void write_peak(uint64_t live_bytes) {
         ps_store_relaxed(&x_has_peak, 1u);
         write_now();
     }
-    end_turn();
+    ps_process_turn_end(&x_writer);
 }
 
 void ps_profile_sampled(uint64_t live_bytes) {
@@ -196,7 +184,7 @@ PS_AT_START void ps_profile_at_start(void) {
     ps_store_relaxed(&x_peak_bytes, PEAK_FIRST_SAMPLES * ps_profile_settings.interval_bytes);
     ps_store_relaxed(&x_due_ms,
                      ps_os_now_ms() + (uint64_t)settings->profile_every_s * MS_PER_SECOND);
-    start_process = process_now();
+    start_process = ps_process_id();
 }
 
 PS_AT_START void ps_profile_at_exit(void) {

@@ -18,6 +18,7 @@
 #include "pools/engine/os/syscall.h"
 #include "shim/config.h"
 #include "shim/exit_output.h"
+#include "shim/process_turn.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -31,17 +32,6 @@ static uint32_t x_writer; /* id of the process that writes; a fork's child has a
 static uint32_t x_ending; /* likewise, of the process that a SIGTERM ends */
 static PS_SPARSE struct ps_report report;
 static PS_SPARSE char buffer[BUFFER_BYTES];
-
-static uint32_t process(void) { return (uint32_t)ps_syscall3(SYS_getpid, 0, 0, 0); }
-
-static bool begin(void) {
-    uint32_t self = process();
-    uint32_t other = ps_load_relaxed(&x_writer); /* relaxed: the swap checks it */
-    /* acquire: pairs with end; the report is not written to any longer. */
-    return other != self && ps_cas_strong_acquire(&x_writer, &other, self);
-}
-
-static void end(void) { ps_store_release(&x_writer, 0u); /* release: see begin */ }
 
 /* context: not NULL for JSON. */
 static int write_report(int fd, const void *context) {
@@ -75,7 +65,7 @@ static void write_to_target(void) {
 /* now_ms: not 0 for a periodic report. */
 static void write_now(uint64_t now_ms) {
     struct ps_signal_guard guard;
-    if (begin()) {
+    if (ps_process_turn_begin(&x_writer)) {
         ps_signal_guard_enter(&guard);
         ps_report_peek(&report);
         if (now_ms != 0) {
@@ -83,7 +73,7 @@ static void write_now(uint64_t now_ms) {
         }
         write_to_target();
         ps_signal_guard_leave(&guard);
-        end();
+        ps_process_turn_end(&x_writer);
     }
 }
 
@@ -96,8 +86,8 @@ static void on_dump(int number) {
 
 /* Blocks until another thread has written its report, which the end of the process would cut. */
 static void await_writer(void) {
-    uint32_t self = process();
-    /* acquire: as in begin. */
+    uint32_t self = ps_process_id();
+    /* acquire: pairs with ps_process_turn_end. */
     for (int i = 0; i < PAUSES && ps_load_acquire(&x_writer) == self; i++) {
         ps_os_wait_ms(&x_writer, self, PAUSE_MS);
     }
@@ -106,7 +96,7 @@ static void await_writer(void) {
 /* The program would have ended by the signal, and does so. A second one meanwhile changes nothing.
  */
 static void on_end(int number) {
-    uint32_t self = process();
+    uint32_t self = ps_process_id();
     if (ps_exchange_acquire(&x_ending, self) == self) { /* acquire: one thread goes on */
         return;
     }
