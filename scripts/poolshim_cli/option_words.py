@@ -1,17 +1,31 @@
 # SPDX-License-Identifier: MIT
-"""Options before a command to run, whose own options are not ours: advise, explain, profile.
+"""Options before a command to run, whose own options are not ours: advise, explain, gate, profile.
 
     request.command = read(words, request, {"--json": "is_json"}, ("--top",), set_value)
+    read_with_folds(words, request, FLAGS, VALUED, set_value, check)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from .errors import BadRequest
+from .folds import Folds
 
 Request = TypeVar("Request")
+
+
+class Folding(Protocol):
+    """A request that names call sites."""
+
+    command: list[str]
+    folded: list[str]
+    folds: Folds
+    is_unfolded: bool
+
+
+FoldingRequest = TypeVar("FoldingRequest", bound=Folding)
 
 
 def read(
@@ -40,3 +54,18 @@ def read(
         else:
             set_value(request, name, value if equals else rest.pop(0))
     return rest
+
+
+def read_with_folds(
+    words: list[str],
+    request: FoldingRequest,
+    flags: Mapping[str, str],
+    valued: Collection[str],
+    set_value: Callable[[FoldingRequest, str, str], None],
+    check: Callable[[FoldingRequest], None],
+) -> FoldingRequest:
+    """The same for a command that names call sites: checks the options, and reads the patterns."""
+    request.command = read(words, request, flags, valued, set_value)
+    check(request)
+    request.folds = Folds(request.folded, request.is_unfolded)
+    return request

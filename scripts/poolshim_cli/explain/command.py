@@ -139,11 +139,7 @@ FLAGS = {"-h": "is_help", "--help": "is_help", "--json": "is_json", "--verify": 
 
 def parse(words: list[str]) -> Request:
     """The options, up to the first word that is none."""
-    request = Request()
-    request.command = option_words.read(words, request, FLAGS, VALUED, set_value)
-    check(request)
-    request.folds = Folds(request.folded, request.is_unfolded)
-    return request
+    return option_words.read_with_folds(words, Request(), FLAGS, VALUED, set_value, check)
 
 
 def check(request: Request) -> None:
