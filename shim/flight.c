@@ -12,7 +12,6 @@
 
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/draw.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
@@ -33,7 +32,6 @@
 #include <sys/mman.h>
 
 #define FILE_BYTES ((size_t)512 << 10)
-#define WORD_BYTES 8
 #define LINE_BYTES 1024
 #define POINT_MS 1000         /* between two points of growth */
 #define POINT_BYTES PS_MIB(4) /* of live memory more, or an eighth, for a point before that */
@@ -114,7 +112,7 @@ static void make_file(uint32_t process) {
         ps_flight_forget_stacks();
         (void)ps_syscall3(SYS_munmap, (long)state->record.file.memory,
                           (long)state->record.file.bytes, 0);
-        /* What follows is entered before it is read, and may never have been touched. */
+        /* The rest is entered before it is read, and may never have been touched. */
         memset(state, 0, offsetof(struct state, tables.ranges));
     }
     struct ps_signal_guard guard;
@@ -203,17 +201,10 @@ void ps_limit_reached(const struct ps_limit_mark *mark) {
 }
 
 void ps_profile_changed(const struct ps_profile_stack *stack) {
-    const struct ps_profile_sums *sums = &stack->x_sums;
-    size_t place = stack->x_place;
     /* acquire: pairs with make_file. */
-    if (ps_load_acquire(&x_owner) != ps_process_id()) {
-        return;
+    if (ps_load_acquire(&x_owner) == ps_process_id()) {
+        ps_flight_copy_sums(&state->record.file, stack);
     }
-    ps_flight_set_word(&state->record.file, place, ps_draw_blocks(sums->made_weight));
-    ps_flight_set_word(&state->record.file, place + WORD_BYTES, sums->made_bytes);
-    ps_flight_set_word(&state->record.file, place + 2 * WORD_BYTES,
-                       ps_draw_blocks(sums->live_weight));
-    ps_flight_set_word(&state->record.file, place + 3 * WORD_BYTES, sums->live_bytes);
 }
 
 static void flight_child(void) { ps_store_relaxed(&x_is_child, 1u); } /* relaxed: one thread */

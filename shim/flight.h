@@ -16,7 +16,8 @@
 #ifndef PS_SHIM_FLIGHT_H
 #define PS_SHIM_FLIGHT_H
 
-#include <stdbool.h>
+#include "shim/pprof.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,37 +47,23 @@ struct ps_flight_file {
     uint32_t strings; /* entered so far */
 };
 
-/* A message under construction. */
-#define PS_FLIGHT_MESSAGE_BYTES 1024
+#define PS_FLIGHT_WORD_BYTES 8
 
-struct ps_flight_message {
-    size_t length;
-    unsigned char bytes[PS_FLIGHT_MESSAGE_BYTES];
-};
-
-void ps_flight_add_number(struct ps_flight_message *message, unsigned field, uint64_t value);
-void ps_flight_add_varint(struct ps_flight_message *message, uint64_t value);
 /* The head of `count` numbers that change, and the numbers, zero, at the returned offset. The
  * message must be empty. */
-size_t ps_flight_add_words(struct ps_flight_message *message, unsigned field, size_t count);
-/* A message within the message. */
-void ps_flight_add_inner(struct ps_flight_message *message, unsigned field,
-                         const struct ps_flight_message *inner);
-
+size_t ps_flight_add_words(struct ps_pprof_message *message, unsigned field, size_t count);
 /* memory: zero. */
 void ps_flight_file_start(struct ps_flight_file *file, unsigned char *memory, size_t bytes);
 
-/* Appends a message; returns the offset of its content in the file, 0: there is no room. */
+/* Appends a message; returns the offset of its content in the file, 0: there is no room. data:
+ * NULL: zeroes. */
 size_t ps_flight_append(struct ps_flight_file *file, unsigned field, const void *data,
                         size_t length);
 
-/* The same with zeroed content. */
-size_t ps_flight_reserve(struct ps_flight_file *file, unsigned field, size_t length);
-
 /* Appends numbers, which are fields of the profile, and one more that changes; returns its offset.
  * While the file is made: readers may see a part. */
-size_t ps_flight_append_numbers(struct ps_flight_file *file,
-                                const struct ps_flight_message *numbers, unsigned field);
+size_t ps_flight_append_numbers(struct ps_flight_file *file, const struct ps_pprof_message *numbers,
+                                unsigned field);
 
 /* Ends the file after the last message, so that no other is added; returns its length. */
 size_t ps_flight_file_end(struct ps_flight_file *file);

@@ -10,9 +10,8 @@
 
 #include <string.h>
 
-#define WORD 8
+#define WORD PS_FLIGHT_WORD_BYTES
 #define FILLER_FIELD 100 /* not of profile.proto; readers skip it */
-#define STRING_FIELD 6
 
 /* A varint of exactly `bytes` bytes. */
 static void put_padded(unsigned char *at, uint64_t value, size_t bytes) {
@@ -21,20 +20,11 @@ static void put_padded(unsigned char *at, uint64_t value, size_t bytes) {
     }
 }
 
-static size_t put_varint(unsigned char *at, uint64_t value) {
-    size_t length = 0;
-    for (; value >= 0x80; value >>= 7) {
-        at[length++] = (unsigned char)(value | 0x80);
-    }
-    at[length++] = (unsigned char)value;
-    return length;
-}
-
 /* The word that begins a field of bytes: its tag and its length. */
 static uint64_t header_of(unsigned field, uint64_t length) {
     unsigned char bytes[WORD];
     uint64_t word;
-    size_t tag = put_varint(bytes, field << 3 | 2);
+    size_t tag = ps_pprof_put_varint(bytes, field << 3 | 2);
     put_padded(bytes + tag, length, sizeof bytes - tag);
     memcpy(&word, bytes, sizeof word);
     return word;
@@ -51,7 +41,7 @@ static void put_filler(const struct ps_flight_file *file, size_t offset) {
 
 /* A filler of a few bytes. */
 static void put_gap(unsigned char *at, size_t bytes) {
-    size_t head = put_varint(at, FILLER_FIELD << 3 | 2);
+    size_t head = ps_pprof_put_varint(at, FILLER_FIELD << 3 | 2);
     at[head] = (unsigned char)(bytes - head - 1);
 }
 
@@ -60,8 +50,8 @@ void ps_flight_file_start(struct ps_flight_file *file, unsigned char *memory, si
     put_filler(file, 0);
 }
 
-/* Appends a message of which `data` is the content; NULL: the memory is zero already. */
-static size_t append(struct ps_flight_file *file, unsigned field, const void *data, size_t length) {
+size_t ps_flight_append(struct ps_flight_file *file, unsigned field, const void *data,
+                        size_t length) {
     size_t content = file->end + WORD;
     size_t end = ps_round_up(content + length, WORD);
     size_t gap = end - content - length;
@@ -74,7 +64,7 @@ static size_t append(struct ps_flight_file *file, unsigned field, const void *da
     if (gap != 0) {
         put_gap(file->memory + content + length, gap);
     }
-    if (data != NULL) {
+    if (data != NULL) { /* else the memory is zero already */
         memcpy(file->memory + content, data, length);
     }
     store_word(file, file->end, header_of(field, length));
@@ -82,17 +72,8 @@ static size_t append(struct ps_flight_file *file, unsigned field, const void *da
     return content;
 }
 
-size_t ps_flight_append(struct ps_flight_file *file, unsigned field, const void *data,
-                        size_t length) {
-    return append(file, field, data, length);
-}
-
-size_t ps_flight_reserve(struct ps_flight_file *file, unsigned field, size_t length) {
-    return append(file, field, NULL, length);
-}
-
-size_t ps_flight_append_numbers(struct ps_flight_file *file,
-                                const struct ps_flight_message *numbers, unsigned field) {
+size_t ps_flight_append_numbers(struct ps_flight_file *file, const struct ps_pprof_message *numbers,
+                                unsigned field) {
     /* The tag of the number that changes ends a word. */
     size_t word = ps_round_up(file->end + numbers->length + 1, WORD);
     size_t gap = word - 1 - numbers->length - file->end;
@@ -116,7 +97,7 @@ size_t ps_flight_file_end(struct ps_flight_file *file) {
 }
 
 uint32_t ps_flight_string(struct ps_flight_file *file, const char *text) {
-    return ps_flight_append(file, STRING_FIELD, text, strlen(text)) != 0 ? file->strings++ : 0;
+    return ps_flight_append(file, PS_PPROF_STRING, text, strlen(text)) != 0 ? file->strings++ : 0;
 }
 
 void ps_flight_set_word(const struct ps_flight_file *file, size_t offset, uint64_t value) {
@@ -129,18 +110,7 @@ void ps_flight_set_word(const struct ps_flight_file *file, size_t offset, uint64
 
 /* ---- messages ---- */
 
-void ps_flight_add_varint(struct ps_flight_message *message, uint64_t value) {
-    if (message->length + 10 <= sizeof message->bytes) {
-        message->length += put_varint(message->bytes + message->length, value);
-    }
-}
-
-void ps_flight_add_number(struct ps_flight_message *message, unsigned field, uint64_t value) {
-    ps_flight_add_varint(message, field << 3);
-    ps_flight_add_varint(message, value);
-}
-
-size_t ps_flight_add_words(struct ps_flight_message *message, unsigned field, size_t count) {
+size_t ps_flight_add_words(struct ps_pprof_message *message, unsigned field, size_t count) {
     uint64_t header = header_of(field, count * WORD);
     memcpy(message->bytes, &header, sizeof header);
     for (size_t i = 1; i <= count; i++) {
@@ -148,14 +118,4 @@ size_t ps_flight_add_words(struct ps_flight_message *message, unsigned field, si
     }
     message->length = (1 + count) * WORD;
     return WORD;
-}
-
-void ps_flight_add_inner(struct ps_flight_message *message, unsigned field,
-                         const struct ps_flight_message *inner) {
-    ps_flight_add_varint(message, field << 3 | 2);
-    ps_flight_add_varint(message, inner->length);
-    if (message->length + inner->length <= sizeof message->bytes) {
-        memcpy(message->bytes + message->length, inner->bytes, inner->length);
-        message->length += inner->length;
-    }
 }

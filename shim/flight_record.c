@@ -15,7 +15,6 @@
 
 #include <string.h>
 
-#define WORD_BYTES 8
 #define POINTS 512        /* in the file: the last eight minutes */
 #define GROWTH_POINTS 300 /* of which the growth is given: five minutes */
 #define RATE_MS 10000     /* for which growth is given as a rate, too */
@@ -26,19 +25,7 @@
 #define MS_PER_SECOND 1000
 #define NS_PER_MS 1000000
 
-/* Fields of the messages in profile.proto. */
-enum {
-    PROFILE_SAMPLE_TYPE = 1,
-    PROFILE_TIME_NANOS = 9,
-    PROFILE_DURATION_NANOS = 10,
-    PROFILE_PERIOD_TYPE = 11,
-    PROFILE_PERIOD = 12,
-    PROFILE_COMMENT = 13,
-    PROFILE_DEFAULT_TYPE = 14,
-    PROFILE_GROWTH = 101, /* not there: struct growth; readers skip it */
-    TYPE_TYPE = 1,
-    TYPE_UNIT = 2,
-};
+#define GROWTH_FIELD 101 /* of struct growth; not of profile.proto: readers skip it */
 
 /* The first strings, in this order. */
 enum string {
@@ -61,7 +48,7 @@ struct point {
     uint64_t live_bytes; /* by the samples */
 };
 
-/* A ring of points. The command reads it: scripts/poolshim_cli/profile/flight.py. */
+/* A ring of points. No command reads it yet: the comment on growth is made of it. */
 struct growth {
     uint32_t version; /* 1 */
     uint32_t capacity;
@@ -79,9 +66,8 @@ static uint64_t wall_ms(void) {
 
 static void put_type(struct ps_flight_record *record, unsigned field, enum string type,
                      enum string unit) {
-    struct ps_flight_message message = {.length = 0};
-    ps_flight_add_number(&message, TYPE_TYPE, type);
-    ps_flight_add_number(&message, TYPE_UNIT, unit);
+    struct ps_pprof_message message = {.length = 0};
+    ps_pprof_set_type(&message, type, unit);
     (void)ps_flight_append(&record->file, field, message.bytes, message.length);
 }
 
@@ -105,11 +91,11 @@ static void put_strings(struct ps_flight_record *record) {
 
 static void put_comment(struct ps_flight_record *record, enum ps_flight_comment comment,
                         const char *text) {
-    struct ps_flight_message number = {.length = 0};
+    struct ps_pprof_message number = {.length = 0};
     size_t before = record->file.end;
-    ps_flight_add_varint(&number, ps_flight_string(&record->file, text));
-    record->comments[comment] = before + WORD_BYTES;
-    (void)ps_flight_append(&record->file, PROFILE_COMMENT, number.bytes, number.length);
+    ps_pprof_add_varint(&number, ps_flight_string(&record->file, text));
+    record->comments[comment] = before + PS_FLIGHT_WORD_BYTES;
+    (void)ps_flight_append(&record->file, PS_PPROF_COMMENT, number.bytes, number.length);
 }
 
 static void put_comments(struct ps_flight_record *record) {
@@ -130,16 +116,16 @@ static void put_comments(struct ps_flight_record *record) {
 static void put_growth(struct ps_flight_record *record) {
     static const uint32_t head[] = {1, POINTS};
     struct ps_flight_file *file = &record->file;
-    record->growth = ps_flight_reserve(file, PROFILE_GROWTH, sizeof(struct growth));
+    record->growth = ps_flight_append(file, GROWTH_FIELD, NULL, sizeof(struct growth));
     memcpy(file->memory + record->growth, head, sizeof head);
 }
 
 static void put_numbers(struct ps_flight_record *record) {
-    struct ps_flight_message numbers = {.length = 0};
-    ps_flight_add_number(&numbers, PROFILE_TIME_NANOS, record->begin_ms * NS_PER_MS);
-    ps_flight_add_number(&numbers, PROFILE_PERIOD, ps_profile_settings.interval_bytes);
-    ps_flight_add_number(&numbers, PROFILE_DEFAULT_TYPE, STRING_INUSE_SPACE);
-    record->duration = ps_flight_append_numbers(&record->file, &numbers, PROFILE_DURATION_NANOS);
+    struct ps_pprof_message numbers = {.length = 0};
+    ps_pprof_add_number(&numbers, PS_PPROF_TIME_NANOS, record->begin_ms * NS_PER_MS);
+    ps_pprof_add_number(&numbers, PS_PPROF_PERIOD, ps_profile_settings.interval_bytes);
+    ps_pprof_add_number(&numbers, PS_PPROF_DEFAULT_TYPE, STRING_INUSE_SPACE);
+    record->duration = ps_flight_append_numbers(&record->file, &numbers, PS_PPROF_DURATION_NANOS);
 }
 
 void ps_flight_record_begin(struct ps_flight_record *record, unsigned char *memory, size_t bytes) {
@@ -147,11 +133,11 @@ void ps_flight_record_begin(struct ps_flight_record *record, unsigned char *memo
     record->begin_ms = wall_ms();
     record->next_census_ms = ps_os_now_ms() + CENSUS_MS / 2;
     put_strings(record);
-    put_type(record, PROFILE_SAMPLE_TYPE, STRING_ALLOC_OBJECTS, STRING_COUNT);
-    put_type(record, PROFILE_SAMPLE_TYPE, STRING_ALLOC_SPACE, STRING_BYTES);
-    put_type(record, PROFILE_SAMPLE_TYPE, STRING_INUSE_OBJECTS, STRING_COUNT);
-    put_type(record, PROFILE_SAMPLE_TYPE, STRING_INUSE_SPACE, STRING_BYTES);
-    put_type(record, PROFILE_PERIOD_TYPE, STRING_SPACE, STRING_BYTES);
+    put_type(record, PS_PPROF_SAMPLE_TYPE, STRING_ALLOC_OBJECTS, STRING_COUNT);
+    put_type(record, PS_PPROF_SAMPLE_TYPE, STRING_ALLOC_SPACE, STRING_BYTES);
+    put_type(record, PS_PPROF_SAMPLE_TYPE, STRING_INUSE_OBJECTS, STRING_COUNT);
+    put_type(record, PS_PPROF_SAMPLE_TYPE, STRING_INUSE_SPACE, STRING_BYTES);
+    put_type(record, PS_PPROF_PERIOD_TYPE, STRING_SPACE, STRING_BYTES);
     put_numbers(record);
     put_comments(record);
     put_growth(record);
@@ -259,13 +245,13 @@ static void set_state(struct ps_flight_record *record, uint64_t resident_bytes, 
 void ps_flight_record_point(struct ps_flight_record *record, const char *word, bool is_due) {
     struct growth *growth = (struct growth *)(void *)(record->file.memory + record->growth);
     uint64_t now_ms = ps_os_now_ms();
+    uint64_t time_ms = wall_ms();
     uint64_t resident_bytes = ps_os_rss_bytes();
     uint64_t count = growth->x_count;
-    growth->points[count % POINTS] =
-        (struct point){wall_ms(), resident_bytes, ps_table_live_bytes()};
+    growth->points[count % POINTS] = (struct point){time_ms, resident_bytes, ps_table_live_bytes()};
     ps_store_release(&growth->x_count, count + 1); /* release: after the point */
     ps_flight_set_word(&record->file, record->duration,
-                       (wall_ms() - ps_min(wall_ms(), record->begin_ms)) * NS_PER_MS);
+                       (time_ms - ps_min(time_ms, record->begin_ms)) * NS_PER_MS);
     set_parts(record, now_ms, resident_bytes, is_due);
     set_growth(record, growth, count + 1);
     set_state(record, resident_bytes, word);

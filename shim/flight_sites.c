@@ -6,44 +6,18 @@
 #include "shim/flight_sites.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/draw.h"
 #include "pools/engine/os/os.h"
 
 #include <string.h>
 
 #define REREAD_MS 1000 /* code without a file leads to no mapping, whenever they are read */
-#define WORDS 4        /* of a stack: ps_profile_changed */
-#define WORD_BYTES 8
+#define WORDS 4        /* of a stack: ps_flight_copy_sums */
 #define NAME_BYTES 128
 
-/* Fields of the messages in profile.proto. */
-enum {
-    PROFILE_SAMPLE = 2,
-    PROFILE_MAPPING = 3,
-    PROFILE_LOCATION = 4,
-    PROFILE_FUNCTION = 5,
-    SAMPLE_LOCATIONS = 1,
-    SAMPLE_VALUES = 2,
-    MAPPING_ID = 1,
-    MAPPING_START = 2,
-    MAPPING_LIMIT = 3,
-    MAPPING_OFFSET = 4,
-    MAPPING_FILE = 5,
-    MAPPING_BUILD_ID = 6,
-    LOCATION_ID = 1,
-    LOCATION_MAPPING = 2,
-    LOCATION_ADDRESS = 3,
-    LOCATION_LINE = 4,
-    LINE_FUNCTION = 1,
-    LINE_NUMBER = 2,
-    FUNCTION_ID = 1,
-    FUNCTION_NAME = 2,
-    FUNCTION_FILE = 4,
-};
-
-static bool put(struct ps_flight_file *file, unsigned field, struct ps_flight_message *message) {
-    size_t at = ps_flight_append(file, field, message->bytes, message->length);
-    message->length = 0;
-    return at != 0;
+static bool put(struct ps_flight_file *file, unsigned field,
+                const struct ps_pprof_message *message) {
+    return ps_flight_append(file, field, message->bytes, message->length) != 0;
 }
 
 /* ---- mappings ---- */
@@ -73,34 +47,21 @@ static size_t find_range(const struct ps_flight_tables *tables, uintptr_t addres
     return 0;
 }
 
-static void hex_of(char *out, const struct ps_mapping *mapping) {
-    for (size_t i = 0; i < mapping->build_id_bytes; i++) {
-        *out++ = "0123456789abcdef"[mapping->build_id[i] >> 4];
-        *out++ = "0123456789abcdef"[mapping->build_id[i] & 15];
-    }
-    *out = '\0';
-}
-
 static void enter_mapping(struct ps_flight_file *file, struct ps_flight_tables *tables,
                           const struct ps_mapping *mapping) {
-    char build_id[2 * PS_BUILD_ID_BYTES + 1];
-    struct ps_flight_message message = {.length = 0};
+    char build_id[PS_PPROF_BUILD_ID_BYTES];
+    struct ps_pprof_message message;
     size_t known = find_range(tables, mapping->start);
     if (tables->range_count == PS_MAPPINGS_LIMIT ||
         (known != 0 && tables->ranges[known - 1].start == mapping->start &&
          tables->ranges[known - 1].limit == mapping->limit)) {
         return;
     }
-    hex_of(build_id, mapping);
+    ps_pprof_build_id(build_id, mapping);
     uint32_t name = ps_flight_string(file, mapping->name);
     uint32_t id = ps_flight_string(file, build_id);
-    ps_flight_add_number(&message, MAPPING_ID, tables->range_count + 1);
-    ps_flight_add_number(&message, MAPPING_START, mapping->start);
-    ps_flight_add_number(&message, MAPPING_LIMIT, mapping->limit);
-    ps_flight_add_number(&message, MAPPING_OFFSET, mapping->file_offset);
-    ps_flight_add_number(&message, MAPPING_FILE, name);
-    ps_flight_add_number(&message, MAPPING_BUILD_ID, id);
-    if (name != 0 && put(file, PROFILE_MAPPING, &message)) {
+    ps_pprof_set_mapping(&message, tables->range_count + 1, mapping, name, id);
+    if (name != 0 && put(file, PS_PPROF_MAPPING, &message)) {
         tables->ranges[tables->range_count++] =
             (struct ps_flight_range){mapping->start, mapping->limit};
     }
@@ -122,17 +83,13 @@ static void enter_mappings(struct ps_flight_file *file, struct ps_flight_tables 
 /* ---- stacks ---- */
 
 void ps_flight_enter_named(struct ps_flight_file *file, uint32_t lost, uint32_t no_stack) {
-    const uint32_t names[] = {[PS_FLIGHT_LOST] = lost, [PS_FLIGHT_NO_STACK] = no_stack};
-    for (uint32_t id = PS_FLIGHT_LOST; id <= PS_FLIGHT_NO_STACK; id++) {
-        struct ps_flight_message message = {.length = 0};
-        struct ps_flight_message line = {.length = 0};
-        ps_flight_add_number(&message, FUNCTION_ID, id);
-        ps_flight_add_number(&message, FUNCTION_NAME, names[id]);
-        (void)put(file, PROFILE_FUNCTION, &message);
-        ps_flight_add_number(&message, LOCATION_ID, id);
-        ps_flight_add_number(&line, LINE_FUNCTION, id);
-        ps_flight_add_inner(&message, LOCATION_LINE, &line);
-        (void)put(file, PROFILE_LOCATION, &message);
+    const uint32_t names[] = {[PS_PPROF_LOST] = lost, [PS_PPROF_NO_STACK] = no_stack};
+    for (uint32_t id = PS_PPROF_LOST; id <= PS_PPROF_NO_STACK; id++) {
+        struct ps_pprof_message message;
+        ps_pprof_set_function(&message, id, names[id], 0);
+        (void)put(file, PS_PPROF_FUNCTION, &message);
+        ps_pprof_set_line(&message, id, 0);
+        (void)put(file, PS_PPROF_LOCATION, &message);
     }
 }
 
@@ -147,38 +104,28 @@ static uint32_t enter_text(struct ps_flight_file *file, const char *text, size_t
 /* Enters a line record: its function, and a location without an address. */
 static bool put_line(struct ps_flight_file *file, uint32_t id, uintptr_t site) {
     struct ps_profile_line line;
-    struct ps_flight_message message = {.length = 0};
-    struct ps_flight_message inner = {.length = 0};
+    struct ps_pprof_message message;
     ps_profile_line_of(site, &line);
     uint32_t name = enter_text(file, line.function, line.function_bytes);
     uint32_t path = enter_text(file, line.file, line.file_bytes);
-    ps_flight_add_number(&message, FUNCTION_ID, id);
-    ps_flight_add_number(&message, FUNCTION_NAME, name);
-    ps_flight_add_number(&message, FUNCTION_FILE, path);
-    if (name == 0 || path == 0 || !put(file, PROFILE_FUNCTION, &message)) {
+    ps_pprof_set_function(&message, id, name, path);
+    if (name == 0 || path == 0 || !put(file, PS_PPROF_FUNCTION, &message)) {
         return false;
     }
-    ps_flight_add_number(&message, LOCATION_ID, id);
-    ps_flight_add_number(&inner, LINE_FUNCTION, id);
-    ps_flight_add_number(&inner, LINE_NUMBER, line.number);
-    ps_flight_add_inner(&message, LOCATION_LINE, &inner);
-    return put(file, PROFILE_LOCATION, &message);
+    ps_pprof_set_line(&message, id, line.number);
+    return put(file, PS_PPROF_LOCATION, &message);
 }
 
 static bool put_address(struct ps_flight_file *file, struct ps_flight_tables *tables, uint32_t id,
                         uintptr_t address) {
-    struct ps_flight_message message = {.length = 0};
+    struct ps_pprof_message message;
     size_t mapping = find_range(tables, address);
     if (mapping == 0) {
         enter_mappings(file, tables);
         mapping = find_range(tables, address);
     }
-    ps_flight_add_number(&message, LOCATION_ID, id);
-    if (mapping != 0) {
-        ps_flight_add_number(&message, LOCATION_MAPPING, mapping);
-    }
-    ps_flight_add_number(&message, LOCATION_ADDRESS, address);
-    return put(file, PROFILE_LOCATION, &message);
+    ps_pprof_set_address(&message, id, mapping, address);
+    return put(file, PS_PPROF_LOCATION, &message);
 }
 
 /* The number of a location, entered if it is new; 0: there is no room. */
@@ -190,7 +137,7 @@ static uint64_t location_of(struct ps_flight_file *file, struct ps_flight_tables
             return i;
         }
     }
-    uint32_t id = (uint32_t)(PS_FLIGHT_FIRST_SITE + tables->site_count);
+    uint32_t id = (uint32_t)(PS_PPROF_FIRST + tables->site_count);
     if (id >= PS_FLIGHT_SITES ||
         !(ps_profile_is_line(address) ? put_line(file, id, address)
                                       : put_address(file, tables, id, address))) {
@@ -204,22 +151,31 @@ static uint64_t location_of(struct ps_flight_file *file, struct ps_flight_tables
 
 static void enter_stack(struct ps_flight_file *file, struct ps_flight_tables *tables,
                         const struct ps_profile_stack *stack) {
-    struct ps_flight_message message = {.length = 0};
-    struct ps_flight_message sites = {.length = 0};
+    struct ps_pprof_message message = {.length = 0};
+    struct ps_pprof_message sites = {.length = 0};
     for (size_t i = 0; i < stack->count; i++) {
         uint64_t id = stack->sites[i] != 0 ? location_of(file, tables, stack->sites[i]) : 0;
         if (id != 0) {
-            ps_flight_add_varint(&sites, id);
+            ps_pprof_add_varint(&sites, id);
         }
     }
     if (sites.length == 0) {
-        ps_flight_add_varint(&sites, stack->next == NULL ? PS_FLIGHT_LOST : PS_FLIGHT_NO_STACK);
+        ps_pprof_add_varint(&sites, stack->next == NULL ? PS_PPROF_LOST : PS_PPROF_NO_STACK);
     }
-    size_t words = ps_flight_add_words(&message, SAMPLE_VALUES, WORDS);
-    ps_flight_add_inner(&message, SAMPLE_LOCATIONS, &sites);
-    size_t at = ps_flight_append(file, PROFILE_SAMPLE, message.bytes, message.length);
+    size_t words = ps_flight_add_words(&message, PS_PPROF_SAMPLE_VALUES, WORDS);
+    ps_pprof_add_inner(&message, PS_PPROF_SAMPLE_LOCATIONS, &sites);
+    size_t at = ps_flight_append(file, PS_PPROF_SAMPLE, message.bytes, message.length);
     if (at != 0) {
         ps_profile_set_place(stack, (uint32_t)(at + words));
+    }
+}
+
+void ps_flight_copy_sums(const struct ps_flight_file *file, const struct ps_profile_stack *stack) {
+    const struct ps_profile_sums *sums = &stack->x_sums;
+    const uint64_t words[WORDS] = {ps_draw_blocks(sums->made_weight), sums->made_bytes,
+                                   ps_draw_blocks(sums->live_weight), sums->live_bytes};
+    for (size_t i = 0; i < WORDS; i++) {
+        ps_flight_set_word(file, stack->x_place + i * PS_FLIGHT_WORD_BYTES, words[i]);
     }
 }
 

@@ -21,9 +21,6 @@
 #define PS_FLIGHT_GROUPS 2048 /* of stacks, by their two innermost sites */
 #define PS_FLIGHT_SHOWN 3
 
-/* Locations without an address, both with a function of the same number. */
-enum { PS_FLIGHT_LOST = 1, PS_FLIGHT_NO_STACK = 2, PS_FLIGHT_FIRST_SITE = 3 };
-
 struct ps_flight_site {
     uintptr_t address;
     uint32_t next; /* of the bucket, 0: none */
@@ -56,6 +53,10 @@ void ps_flight_enter_named(struct ps_flight_file *file, uint32_t lost, uint32_t 
 
 /* Enters the stacks that are new. Reads /proc/self/maps when one leads to an unknown file. */
 void ps_flight_enter_stacks(struct ps_flight_file *file, struct ps_flight_tables *tables);
+
+/* Copies the sums of a stack to its place, in the order of the sample types; with the lock of the
+ * engine's table. */
+void ps_flight_copy_sums(const struct ps_flight_file *file, const struct ps_profile_stack *stack);
 
 /* True if there are any. */
 bool ps_flight_has_new(const struct ps_flight_tables *tables);

@@ -13,48 +13,13 @@
 #include "pools/engine/profile/pinned.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/profile/table.h"
+#include "shim/pprof.h"
 #include "shim/process.h"
 #include "shim/text.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
-
-#define MESSAGE_BYTES 2048 /* the longest is a sample: 10 bytes for each location and value */
-
-/* Fields of the messages in profile.proto. */
-enum {
-    PROFILE_SAMPLE_TYPE = 1,
-    PROFILE_SAMPLE = 2,
-    PROFILE_MAPPING = 3,
-    PROFILE_LOCATION = 4,
-    PROFILE_FUNCTION = 5,
-    PROFILE_STRING = 6,
-    PROFILE_TIME_NANOS = 9,
-    PROFILE_PERIOD_TYPE = 11,
-    PROFILE_PERIOD = 12,
-    PROFILE_COMMENT = 13,
-    PROFILE_DEFAULT_TYPE = 14,
-    TYPE_TYPE = 1,
-    TYPE_UNIT = 2,
-    SAMPLE_LOCATIONS = 1,
-    SAMPLE_VALUES = 2,
-    MAPPING_ID = 1,
-    MAPPING_START = 2,
-    MAPPING_LIMIT = 3,
-    MAPPING_OFFSET = 4,
-    MAPPING_FILE = 5,
-    MAPPING_BUILD_ID = 6,
-    LOCATION_ID = 1,
-    LOCATION_MAPPING = 2,
-    LOCATION_ADDRESS = 3,
-    LOCATION_LINE = 4,
-    LINE_FUNCTION = 1,
-    LINE_NUMBER = 2,
-    FUNCTION_ID = 1,
-    FUNCTION_NAME = 2,
-    FUNCTION_FILE = 4,
-};
 
 /* The first strings of the table, in this order. */
 enum string {
@@ -75,14 +40,6 @@ enum string {
     STRING_FILES, /* then a name and a build id for each mapping */
 };
 
-/* Locations without an address: these, and line records. Each has a function of its number. */
-enum { LOCATION_LOST = 1, LOCATION_NO_STACK = 2, LOCATION_FIRST = 3 };
-
-struct message {
-    size_t length;
-    unsigned char bytes[MESSAGE_BYTES];
-};
-
 struct location {
     uintptr_t address; /* or the site of a line record; 0: the entry is free */
     uint64_t id;
@@ -90,8 +47,8 @@ struct location {
 
 struct writer {
     struct ps_gzip gzip;
-    struct message message;
-    struct message inner; /* of a message in the message */
+    struct ps_pprof_message message;
+    struct ps_pprof_message inner; /* of a message in the message */
     const struct ps_profile_stack *newest;
     struct ps_mappings *mappings;
     uint64_t string_count;      /* written so far */
@@ -102,59 +59,26 @@ struct writer {
 
 /* ---- the wire format ---- */
 
-static void add_varint(struct message *message, uint64_t value) {
-    if (message->length + 10 > sizeof message->bytes) {
-        return; /* does not happen: MESSAGE_BYTES */
-    }
-    for (; value >= 0x80; value >>= 7) {
-        message->bytes[message->length++] = (unsigned char)(value | 0x80);
-    }
-    message->bytes[message->length++] = (unsigned char)value;
-}
-
-static void add_number(struct message *message, unsigned field, uint64_t value) {
-    add_varint(message, field << 3);
-    add_varint(message, value);
-}
-
-static void add_bytes_head(struct message *message, unsigned field, size_t length) {
-    add_varint(message, field << 3 | 2);
-    add_varint(message, length);
-}
-
 static void put_bytes(struct writer *writer, unsigned field, const void *data, size_t length) {
-    struct message head = {.length = 0};
-    add_bytes_head(&head, field, length);
+    struct ps_pprof_message head = {.length = 0};
+    ps_pprof_add_head(&head, field, length);
     ps_gzip_add(&writer->gzip, head.bytes, head.length);
     ps_gzip_add(&writer->gzip, data, length);
-    writer->string_count += field == PROFILE_STRING;
+    writer->string_count += field == PS_PPROF_STRING;
 }
 
 static void put_number(struct writer *writer, unsigned field, uint64_t value) {
-    struct message number = {.length = 0};
-    add_number(&number, field, value);
+    struct ps_pprof_message number = {.length = 0};
+    ps_pprof_add_number(&number, field, value);
     ps_gzip_add(&writer->gzip, number.bytes, number.length);
 }
 
 static void put_string(struct writer *writer, const char *text) {
-    put_bytes(writer, PROFILE_STRING, text, strlen(text));
+    put_bytes(writer, PS_PPROF_STRING, text, strlen(text));
 }
 
-/* Writes the message, and empties it. */
 static void put_message(struct writer *writer, unsigned field) {
     put_bytes(writer, field, writer->message.bytes, writer->message.length);
-    writer->message.length = 0;
-}
-
-/* Adds the inner message to the other, and empties it. */
-static void add_inner(struct writer *writer, unsigned field) {
-    struct message *message = &writer->message;
-    add_bytes_head(message, field, writer->inner.length);
-    if (sizeof message->bytes - message->length >= writer->inner.length) {
-        memcpy(message->bytes + message->length, writer->inner.bytes, writer->inner.length);
-        message->length += writer->inner.length;
-    }
-    writer->inner.length = 0;
 }
 
 /* ---- locations ---- */
@@ -169,37 +93,27 @@ static struct location *place_of(const struct writer *writer, uintptr_t address)
     return &writer->locations[index];
 }
 
-/* Writes the strings of a line, its function, and its location. The function has no system name:
- * pprof would take it for a name of C++ and leave "<module>" out. */
+/* Writes the strings of a line, its function, and its location. */
 static void put_line(struct writer *writer, uint64_t id, uintptr_t site) {
     struct ps_profile_line line;
     ps_profile_line_of(site, &line);
     uint64_t name = writer->string_count;
-    put_bytes(writer, PROFILE_STRING, line.function, line.function_bytes);
-    put_bytes(writer, PROFILE_STRING, line.file, line.file_bytes);
-    add_number(&writer->message, FUNCTION_ID, id);
-    add_number(&writer->message, FUNCTION_NAME, name);
-    add_number(&writer->message, FUNCTION_FILE, name + 1);
-    put_message(writer, PROFILE_FUNCTION);
-    add_number(&writer->message, LOCATION_ID, id);
-    add_number(&writer->inner, LINE_FUNCTION, id);
-    add_number(&writer->inner, LINE_NUMBER, line.number);
-    add_inner(writer, LOCATION_LINE);
-    put_message(writer, PROFILE_LOCATION);
+    put_bytes(writer, PS_PPROF_STRING, line.function, line.function_bytes);
+    put_bytes(writer, PS_PPROF_STRING, line.file, line.file_bytes);
+    ps_pprof_set_function(&writer->message, id, name, name + 1);
+    put_message(writer, PS_PPROF_FUNCTION);
+    ps_pprof_set_line(&writer->message, id, line.number);
+    put_message(writer, PS_PPROF_LOCATION);
 }
 
 static void put_address(struct writer *writer, const struct location *location) {
     size_t mapping = ps_mappings_find(writer->mappings, location->address);
-    add_number(&writer->message, LOCATION_ID, location->id);
-    if (mapping != 0) {
-        add_number(&writer->message, LOCATION_MAPPING, mapping);
-    }
-    add_number(&writer->message, LOCATION_ADDRESS, location->address);
-    put_message(writer, PROFILE_LOCATION);
+    ps_pprof_set_address(&writer->message, location->id, mapping, location->address);
+    put_message(writer, PS_PPROF_LOCATION);
 }
 
 static void put_locations(struct writer *writer) {
-    uint64_t next_id = LOCATION_FIRST;
+    uint64_t next_id = PS_PPROF_FIRST;
     for (const struct ps_profile_stack *stack = writer->newest; stack != NULL;
          stack = ps_profile_next(stack)) {
         for (size_t i = 0; i < stack->count; i++) {
@@ -218,13 +132,10 @@ static void put_locations(struct writer *writer) {
 }
 
 static void put_named_location(struct writer *writer, uint64_t id, enum string name) {
-    add_number(&writer->message, FUNCTION_ID, id);
-    add_number(&writer->message, FUNCTION_NAME, name);
-    put_message(writer, PROFILE_FUNCTION);
-    add_number(&writer->message, LOCATION_ID, id);
-    add_number(&writer->inner, LINE_FUNCTION, id);
-    add_inner(writer, LOCATION_LINE);
-    put_message(writer, PROFILE_LOCATION);
+    ps_pprof_set_function(&writer->message, id, name, 0);
+    put_message(writer, PS_PPROF_FUNCTION);
+    ps_pprof_set_line(&writer->message, id, 0);
+    put_message(writer, PS_PPROF_LOCATION);
 }
 
 /* ---- samples ---- */
@@ -235,44 +146,48 @@ static void put_sample(struct writer *writer, const struct ps_profile_stack *sta
     if (sums.made_weight == 0) {
         return;
     }
+    struct ps_pprof_message *message = &writer->message;
+    struct ps_pprof_message *inner = &writer->inner;
+    message->length = 0;
+    inner->length = 0;
     for (size_t i = 0; i < stack->count; i++) {
         if (stack->sites[i] != 0) {
-            add_varint(&writer->inner, place_of(writer, stack->sites[i])->id);
+            ps_pprof_add_varint(inner, place_of(writer, stack->sites[i])->id);
         }
     }
     if (stack->count == 0) {
-        add_varint(&writer->inner, stack->next == NULL ? LOCATION_LOST : LOCATION_NO_STACK);
+        ps_pprof_add_varint(inner, stack->next == NULL ? PS_PPROF_LOST : PS_PPROF_NO_STACK);
     }
-    add_inner(writer, SAMPLE_LOCATIONS);
-    add_varint(&writer->inner, ps_draw_blocks(sums.made_weight));
-    add_varint(&writer->inner, sums.made_bytes);
-    add_varint(&writer->inner, ps_draw_blocks(sums.live_weight));
-    add_varint(&writer->inner, sums.live_bytes);
-    add_varint(&writer->inner, ps_pinned_of(&writer->pinned, stack));
-    add_inner(writer, SAMPLE_VALUES);
-    put_message(writer, PROFILE_SAMPLE);
+    ps_pprof_add_inner(message, PS_PPROF_SAMPLE_LOCATIONS, inner);
+    inner->length = 0;
+    ps_pprof_add_varint(inner, ps_draw_blocks(sums.made_weight));
+    ps_pprof_add_varint(inner, sums.made_bytes);
+    ps_pprof_add_varint(inner, ps_draw_blocks(sums.live_weight));
+    ps_pprof_add_varint(inner, sums.live_bytes);
+    ps_pprof_add_varint(inner, ps_pinned_of(&writer->pinned, stack));
+    ps_pprof_add_inner(message, PS_PPROF_SAMPLE_VALUES, inner);
+    put_message(writer, PS_PPROF_SAMPLE);
 }
 
 /* ---- the rest of the file ---- */
 
 static void put_type(struct writer *writer, unsigned field, enum string type, enum string unit) {
-    add_number(&writer->message, TYPE_TYPE, type);
-    add_number(&writer->message, TYPE_UNIT, unit);
+    ps_pprof_set_type(&writer->message, type, unit);
     put_message(writer, field);
 }
 
 static void put_head(struct writer *writer) {
     struct timespec now;
     ps_clock_read(CLOCK_REALTIME, &now);
-    put_type(writer, PROFILE_SAMPLE_TYPE, STRING_ALLOC_OBJECTS, STRING_COUNT);
-    put_type(writer, PROFILE_SAMPLE_TYPE, STRING_ALLOC_SPACE, STRING_BYTES);
-    put_type(writer, PROFILE_SAMPLE_TYPE, STRING_INUSE_OBJECTS, STRING_COUNT);
-    put_type(writer, PROFILE_SAMPLE_TYPE, STRING_INUSE_SPACE, STRING_BYTES);
-    put_type(writer, PROFILE_SAMPLE_TYPE, STRING_PINNED_SPACE, STRING_BYTES);
-    put_type(writer, PROFILE_PERIOD_TYPE, STRING_SPACE, STRING_BYTES);
-    put_number(writer, PROFILE_PERIOD, ps_profile_settings.interval_bytes);
-    put_number(writer, PROFILE_DEFAULT_TYPE, STRING_INUSE_SPACE);
-    put_number(writer, PROFILE_TIME_NANOS,
+    put_type(writer, PS_PPROF_SAMPLE_TYPE, STRING_ALLOC_OBJECTS, STRING_COUNT);
+    put_type(writer, PS_PPROF_SAMPLE_TYPE, STRING_ALLOC_SPACE, STRING_BYTES);
+    put_type(writer, PS_PPROF_SAMPLE_TYPE, STRING_INUSE_OBJECTS, STRING_COUNT);
+    put_type(writer, PS_PPROF_SAMPLE_TYPE, STRING_INUSE_SPACE, STRING_BYTES);
+    put_type(writer, PS_PPROF_SAMPLE_TYPE, STRING_PINNED_SPACE, STRING_BYTES);
+    put_type(writer, PS_PPROF_PERIOD_TYPE, STRING_SPACE, STRING_BYTES);
+    put_number(writer, PS_PPROF_PERIOD, ps_profile_settings.interval_bytes);
+    put_number(writer, PS_PPROF_DEFAULT_TYPE, STRING_INUSE_SPACE);
+    put_number(writer, PS_PPROF_TIME_NANOS,
                (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
 }
 
@@ -285,16 +200,7 @@ static void put_count_string(struct writer *writer, const char *before, uint64_t
     ps_text_add(&text, before);
     ps_text_add_number(&text, count);
     ps_text_add(&text, what);
-    put_bytes(writer, PROFILE_STRING, buffer, text.length);
-}
-
-static void put_build_id(struct writer *writer, const struct ps_mapping *mapping) {
-    char hex[2 * PS_BUILD_ID_BYTES];
-    for (size_t i = 0; i < mapping->build_id_bytes; i++) {
-        hex[2 * i] = "0123456789abcdef"[mapping->build_id[i] >> 4];
-        hex[2 * i + 1] = "0123456789abcdef"[mapping->build_id[i] & 15];
-    }
-    put_bytes(writer, PROFILE_STRING, hex, 2 * mapping->build_id_bytes);
+    put_bytes(writer, PS_PPROF_STRING, buffer, text.length);
 }
 
 static void put_strings(struct writer *writer, const struct ps_profile_counts *counts) {
@@ -320,28 +226,25 @@ static void put_strings(struct writer *writer, const struct ps_profile_counts *c
                      " samples that did not fit POOLSHIM_PROFILE_MAX: not in inuse figures");
     put_count_string(writer, "process ", (uint64_t)ps_syscall3(SYS_getpid, 0, 0, 0), "");
     for (size_t i = 0; i < writer->mappings->count; i++) {
+        char build_id[PS_PPROF_BUILD_ID_BYTES];
         put_string(writer, writer->mappings->mappings[i].name);
-        put_build_id(writer, &writer->mappings->mappings[i]);
+        ps_pprof_build_id(build_id, &writer->mappings->mappings[i]);
+        put_string(writer, build_id);
     }
-    put_number(writer, PROFILE_COMMENT, STRING_PROCESS);
+    put_number(writer, PS_PPROF_COMMENT, STRING_PROCESS);
     if (counts->lost_stack_count != 0) {
-        put_number(writer, PROFILE_COMMENT, STRING_LOST_STACKS);
+        put_number(writer, PS_PPROF_COMMENT, STRING_LOST_STACKS);
     }
     if (counts->lost_block_count != 0) {
-        put_number(writer, PROFILE_COMMENT, STRING_LOST_BLOCKS);
+        put_number(writer, PS_PPROF_COMMENT, STRING_LOST_BLOCKS);
     }
 }
 
 static void put_mappings(struct writer *writer) {
     for (size_t i = 0; i < writer->mappings->count; i++) {
-        const struct ps_mapping *mapping = &writer->mappings->mappings[i];
-        add_number(&writer->message, MAPPING_ID, i + 1);
-        add_number(&writer->message, MAPPING_START, mapping->start);
-        add_number(&writer->message, MAPPING_LIMIT, mapping->limit);
-        add_number(&writer->message, MAPPING_OFFSET, mapping->file_offset);
-        add_number(&writer->message, MAPPING_FILE, STRING_FILES + 2 * i);
-        add_number(&writer->message, MAPPING_BUILD_ID, STRING_FILES + 2 * i + 1);
-        put_message(writer, PROFILE_MAPPING);
+        ps_pprof_set_mapping(&writer->message, i + 1, &writer->mappings->mappings[i],
+                             STRING_FILES + 2 * i, STRING_FILES + 2 * i + 1);
+        put_message(writer, PS_PPROF_MAPPING);
     }
 }
 
@@ -351,8 +254,8 @@ static void put_file(struct writer *writer) {
     put_head(writer);
     put_strings(writer, &counts);
     put_mappings(writer);
-    put_named_location(writer, LOCATION_LOST, STRING_LOST);
-    put_named_location(writer, LOCATION_NO_STACK, STRING_NO_STACK);
+    put_named_location(writer, PS_PPROF_LOST, STRING_LOST);
+    put_named_location(writer, PS_PPROF_NO_STACK, STRING_NO_STACK);
     put_locations(writer);
     for (const struct ps_profile_stack *stack = writer->newest; stack != NULL;
          stack = ps_profile_next(stack)) {
