@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What a heap profile costs: instructions and peak memory at intervals, as multiples of off.
+"""What a heap profile costs, and a flight record: instructions and peak memory as multiples of off.
 
     .venv/bin/python bench/profile_price.py [--runs 5] [--scale 0.3] [python | perl | jq ...]
 
@@ -26,7 +26,9 @@ from harness import processes  # noqa: E402
 from harness.inputs import write_inputs  # noqa: E402
 from harness.price import chosen_programs, parse_price_options  # noqa: E402
 
-INTERVALS = {"2MiB": 2 << 20, "512KiB": 512 << 10, "64KiB": 64 << 10}
+# Intervals of a profile; the record has its own.
+OFF, RECORD = "off", "record"
+SETTINGS = ("2MiB", "512KiB", "64KiB", RECORD)
 SERVERS = ROOT / "bench" / "servers"
 PROGRAMS = {
     "python": [sys.executable, "-S", "work.py"],
@@ -40,13 +42,15 @@ PROGRAMS = {
 }
 
 
-def environment_of(library: Path, folder: Path, interval: int) -> dict[str, str]:
+def environment_of(library: Path, folder: Path, setting: str) -> dict[str, str]:
     found = {"PATH": os.environ["PATH"], "LC_ALL": "C", "LD_PRELOAD": str(library)}
     found |= {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0"}
-    if interval:
+    if setting == RECORD:
+        found["POOLSHIM_FLIGHT"] = str(folder)
+    elif setting != OFF:
         found["POOLSHIM_PROFILE"] = str(folder / "profile.%p")
-        found["POOLSHIM_PROFILE_INTERVAL"] = str(interval)
-        found["POOLSHIM_PROFILE_SEED"] = "1"
+        found["POOLSHIM_PROFILE_INTERVAL"] = setting
+    found["POOLSHIM_PROFILE_SEED"] = "1"
     return found
 
 
@@ -54,23 +58,23 @@ def fail(program: str, what: str) -> None:
     sys.exit(f"profile_price: {program}: {what}")
 
 
-def check(program: str, ended: processes.Ended, folder: Path, interval: int) -> None:
-    """A run that was none of a profile is no measurement."""
-    profiles = list(folder.glob("profile.*"))
+def check(program: str, ended: processes.Ended, folder: Path, setting: str) -> None:
+    """A run that wrote no profile or record is no measurement."""
+    profiles = list(folder.glob("poolshim-*.pb" if setting == RECORD else "profile.*"))
     if ended.problem:
         fail(program, ended.problem)
-    if bool(profiles) != bool(interval):
-        fail(program, f"{len(profiles)} profiles at interval {interval}")
+    if bool(profiles) != (setting != OFF):
+        fail(program, f"{len(profiles)} files at setting {setting}")
     for path in profiles:
         path.unlink()
 
 
-def instructions(program: str, folder: Path, library: Path, interval: int) -> int:
+def instructions(program: str, folder: Path, library: Path, setting: str) -> int:
     """Of all processes together."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
                "--trace-children=yes", "--log-file=log.%p", *PROGRAMS[program]]  # fmt: skip
-    ended = processes.run(command, folder, environment_of(library, folder, interval))
-    check(program, ended, folder, interval)
+    ended = processes.run(command, folder, environment_of(library, folder, setting))
+    check(program, ended, folder, setting)
     total = 0
     for log in folder.glob("log.*"):
         found = re.search(r"I\s+refs:\s+([\d,]+)", log.read_text())
@@ -79,24 +83,24 @@ def instructions(program: str, folder: Path, library: Path, interval: int) -> in
     return total
 
 
-def peak_kib(program: str, folder: Path, library: Path, interval: int) -> int:
+def peak_kib(program: str, folder: Path, library: Path, setting: str) -> int:
     """Of the largest process."""
-    environment = environment_of(library, folder, interval)
+    environment = environment_of(library, folder, setting)
     ended = processes.run(PROGRAMS[program], folder, environment)
-    check(program, ended, folder, interval)
+    check(program, ended, folder, setting)
     return ended.usage.ru_maxrss
 
 
 def row_of(program: str, folder: Path, library: Path, runs: int) -> str:
-    intervals = (0, *INTERVALS.values())
-    counts = {interval: instructions(program, folder, library, interval) for interval in intervals}
-    peaks: dict[int, list[int]] = {interval: [] for interval in intervals}
+    settings = (OFF, *SETTINGS)
+    counts = {setting: instructions(program, folder, library, setting) for setting in settings}
+    peaks: dict[str, list[int]] = {setting: [] for setting in settings}
     for _ in range(runs):
-        for interval in intervals:
-            peaks[interval].append(peak_kib(program, folder, library, interval))
-    off, off_kib = counts[0], statistics.median(peaks[0])
-    cells = [f"{counts[interval] / off:.3f}" for interval in INTERVALS.values()]
-    cells += [f"{statistics.median(peaks[one]) / off_kib:.3f}" for one in INTERVALS.values()]
+        for setting in settings:
+            peaks[setting].append(peak_kib(program, folder, library, setting))
+    off, off_kib = counts[OFF], statistics.median(peaks[OFF])
+    cells = [f"{counts[setting] / off:.3f}" for setting in SETTINGS]
+    cells += [f"{statistics.median(peaks[one]) / off_kib:.3f}" for one in SETTINGS]
     return f"| {program} | {off / 1e6:.0f} | {off_kib / 1024:.1f} | {' | '.join(cells)} |"
 
 
@@ -105,8 +109,8 @@ def main() -> int:
     chosen = chosen_programs(options, PROGRAMS)
     print("| Program | off: M instructions | MiB | "
           + " | ".join(f"{what}, {name}" for what in ("instructions", "memory")
-                       for name in INTERVALS) + " |")  # fmt: skip
-    print("|---|---:|---:|" + "---:|" * 2 * len(INTERVALS))
+                       for name in SETTINGS) + " |")  # fmt: skip
+    print("|---|---:|---:|" + "---:|" * 2 * len(SETTINGS))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_inputs(folder, options.scale)

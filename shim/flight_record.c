@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define POINTS 512        /* in the file: the last eight minutes */
-#define GROWTH_POINTS 300 /* of which the growth is given: five minutes */
+#define GROWTH_POINTS 300 /* of the comment on growth: five minutes */
 #define RATE_MS 10000     /* for which growth is given as a rate, too */
 #define CENSUS_MS 10000   /* between two counts of the parts of the memory, which cost about a */
 #define CENSUS_SHARE 100  /* million instructions; more: a hundredth of the time */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`poolshim why --core`: who had the memory of a process that has left a core file.
+"""`poolshim why --core`: the blocks that had the memory of a process that left a core file.
 
     scripts/test tests/cli/test_why_core.py
 """

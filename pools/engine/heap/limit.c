@@ -45,7 +45,7 @@ struct ps_limit_counts ps_limit_x_counts = {.source = "none"};
 static struct ps_limit_setting hard_setting;
 static uint64_t hard_bytes = UINT64_MAX;
 static uint64_t mark_bytes = UINT64_MAX;
-static uint64_t mark_limit_bytes; /* of which the mark is a part */
+static uint64_t mark_limit_bytes; /* the limit that the mark is near */
 static const char *mark_source;
 static bool is_marked; /* the mark was reached, and usage has not fallen since */
 

@@ -169,7 +169,7 @@ class Core(Memory):
 
     @property
     def mappings(self) -> list[Mapping]:
-        """As of /proc/PID/smaps; what was resident is what the core has."""
+        """As of /proc/PID/smaps; memory in the core was resident."""
         paths = {one.start: one for one in self.backed}
         found = []
         for one in self.segments:
