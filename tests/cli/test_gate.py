@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import signal
@@ -100,6 +101,22 @@ def test_a_command_that_loops(gated: Path, tmp_path: Path) -> None:
     words[1] = "balance"
     gate("--rounds", "5", "--junit", junit, "--", *words)
     assert ElementTree.parse(junit).getroot().get("failures") == "0"
+
+
+def test_code_of_a_process_that_has_ended_is_known(gated: Path) -> None:
+    command = [POOLSHIM, "run", gated, "balance", "loop", "60", "1"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
+        looks, until_s = Looks(root=child.pid), time.monotonic() + 60
+        while not looks.known and time.monotonic() < until_s:
+            looks.take()
+            time.sleep(0.05)
+        (process,) = looks.known.values()
+        assert str(gated) in [one.path for one in process.code]
+        os.kill(process.memory.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        process.note_code()
+        assert str(gated) in [one.path for one in process.code]
+        looks.close()
 
 
 # ---- failures ----

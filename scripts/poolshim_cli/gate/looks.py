@@ -81,9 +81,9 @@ class Process:
         look.samples[self.memory.pid] = snapshot
 
     def note_code(self) -> None:
-        """Notes the files of its code, which are unknown when it has ended."""
+        """Notes the files of its code. A process that has ended maps nothing."""
         maps = control.maps_of(self.memory.pid)
-        if maps != self.maps:
+        if maps and maps != self.maps:
             self.maps, self.code = maps, live.code_of(self.memory, self.root)
 
 
