@@ -30,6 +30,7 @@ from poolshim_cli.live.containers import (  # noqa: E402
     is_asked_for,
     paths_in,
 )
+from poolshim_cli.live.scripts import name_of  # noqa: E402
 
 __all__ = ["spawn", "start"]
 
@@ -176,6 +177,35 @@ def test_a_program_by_its_name(spawn: Start, tmp_path: Path) -> None:
     assert complaint(stats(program.name[:-1]), 127).startswith("no process has the name named-")
     trimmed = run_captured([POOLSHIM, "trim", "--json", "--timeout", "0.1", program.name])
     assert trimmed.returncode in (0, 1) and "no process" not in trimmed.stderr
+
+
+@each_row(
+    ("line", "name"),
+    [
+        ("/usr/bin/python3.11 -u -W ignore /srv/app.py --port 80", "app.py"),
+        ("python3 -m gunicorn app:app", "gunicorn"),
+        ("java -Xmx1g -cp a.jar:b.jar -Da=b shop.Main", "shop.Main"),
+        ("java -jar /srv/shop.jar x", "shop.jar"),
+        ("node --require ./trace.js server.js", "server.js"),
+        ("ruby /srv/bin/puma", "puma"),
+        ("python3 -c pass app.py", ""),
+        ("python3 -m", ""),
+        ("python3", ""),
+        ("vim app.py", ""),
+        ("", ""),
+    ],
+)
+def test_the_script_of_a_command_line(line: str, name: str) -> None:
+    assert name_of(line.split()) == name
+
+
+@pytest.mark.preload
+def test_a_script_by_its_name(spawn: Start, tmp_path: Path) -> None:
+    script = tmp_path / f"script-{os.getpid()}.py"
+    script.write_text(SILENT)
+    process = spawn([sys.executable, "-S", script])
+    done = stats(script.name)
+    assert done.returncode == 0 and json.loads(done.stdout)["pid"] == process.pid
 
 
 @each_row(

@@ -4,9 +4,10 @@
     pid_of("4711"), pid_of("redis-server"), pid_of("container:4f3c"), pids_of("container:4f3c")
     target_of("3f2a9c41d07e").place
 
-A number is a process id. Another word is the exact name of a program, as `pgrep -x` takes it.
-Processes on poolshim are preferred: a container, or a program of that name, may have others. A
-target is any process, or a whole container; a plain word may name the container, too.
+A number is a process id. Another word is the exact name of a program, as `pgrep -x` takes it, or of
+the script that an interpreter runs, if no program has that name. Processes on poolshim are
+preferred: a container, or a program of that name, may have others. A target is any process, or a
+whole container; a plain word may name the container, too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .. import control
 from ..errors import GIVING_UP, NOT_FOUND, BadRequest, Failed, OwnFailure
 from ..foreign import files
 from ..foreign.text import printable
-from . import containers, groups, report
+from . import containers, groups, report, scripts
 from .processes import is_on_poolshim
 
 PREFIX = "container:"
@@ -61,10 +62,19 @@ def has_name(pid: int, name: str) -> bool:
         return False
 
 
+def runs_script(pid: int, name: str) -> bool:
+    """Is it an interpreter that runs the script of that name?"""
+    with contextlib.suppress(OSError):
+        words = os.fsdecode(files.read_proc(pid, "cmdline")).split("\0")
+        return scripts.name_of(words[:-1]) == name
+    return False
+
+
 def named(name: str) -> list[int]:
-    """The processes of a program; the command itself is none."""
-    own = os.getpid()
-    return [pid for pid in containers.all_pids() if pid != own and has_name(pid, name)]
+    """The processes of a program or script; the command itself is none."""
+    pids = [pid for pid in containers.all_pids() if pid != os.getpid()]
+    found = [pid for pid in pids if has_name(pid, name)]
+    return found or [pid for pid in pids if runs_script(pid, name)]
 
 
 def in_container(text: str, what: str) -> list[int]:
