@@ -132,7 +132,7 @@ def readme(tree: Tree, name: str) -> Found:
     words = len(text.split())
     if words > README_WORDS_MAX:
         yield 0, f"{words} words, the limit is {README_WORDS_MAX}"
-    if lines[0] != "# poolshim" or not lines[2].startswith("*The memory of my container grows"):
+    if lines[0] != "# poolshim" or not lines[2].startswith("*My container's memory grows"):
         yield 1, "does not say first which problem it is for"
     if not any(line.startswith("![") for line in lines[:15]):
         yield 15, "no picture before"
