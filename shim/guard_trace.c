@@ -85,6 +85,7 @@ size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
         sites[taken++] = site;
         site = taken < limit ? ps_unwind_next(&walk) : 0;
     }
+    ps_unwind_end(&walk);
     return taken;
 }
 

@@ -111,6 +111,7 @@ size_t ps_profile_trace(uintptr_t *sites, size_t limit) {
     }
     ps_unwind_here(&walk);
     take_native(&stack, &walk, ps_trace_first(&walk, 0), out.limit);
+    ps_unwind_end(&walk);
     struct ps_language_runtime *runtime = stack.runtime;
     runtime = runtime != NULL ? runtime : ps_language_first();
     if (runtime != NULL && (stack.loops != 0 || !runtime->needs_loop)) {

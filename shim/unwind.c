@@ -28,6 +28,7 @@ static uintptr_t main_stack_bytes;
 
 PS_AT_START void ps_unwind_start(void) {
     ps_unwind_object_start();
+    ps_unwind_pages_start();
     /* The kernel places the program's name above the stack of the main thread. */
     struct rlimit limit;
     if (ps_syscall6(SYS_prlimit64, 0, RLIMIT_STACK, 0, (long)&limit, 0, 0) == 0) {
@@ -159,10 +160,20 @@ static uintptr_t instruction_of(const struct ps_unwind *walk) {
     return walk->registers.pc - (walk->is_exact ? 0 : 1);
 }
 
+void ps_unwind_end(struct ps_unwind *walk) {
+    if (walk->has_read) {
+        ps_unwind_pages_drop(&walk->object, !walk->is_blind);
+        walk->has_read = false;
+    }
+}
+
 static bool find_object(struct ps_unwind *walk, uintptr_t address) {
     struct ps_unwind_object *object = &walk->object;
-    return address - object->start < object->end - object->start ||
-           ps_unwind_object_find(address, object);
+    if (address - object->start < object->end - object->start) {
+        return true;
+    }
+    ps_unwind_end(walk);
+    return ps_unwind_object_find(address, object);
 }
 
 static bool is_signal_return(const struct ps_unwind *walk) {
@@ -181,6 +192,7 @@ static void find_rule(struct ps_unwind *walk, struct ps_unwind_rule *out) {
             return;
         }
         ps_unwind_table_find(&walk->object, address, out);
+        walk->has_read = true;
     }
     if (out->kind == PS_UNWIND_NONE && is_signal_return(walk)) {
         out->kind = PS_UNWIND_SIGNAL;
@@ -248,6 +260,8 @@ static bool are_steps_true(const struct ps_unwind *walk, unsigned *steps) {
 }
 
 static bool step_blindly(struct ps_unwind *walk) {
+    ps_unwind_end(walk);
+    walk->is_blind = true;
     if (walk->trusted == 0 && !are_steps_true(walk, &walk->trusted)) {
         return false;
     }
@@ -262,6 +276,8 @@ void ps_unwind_begin(struct ps_unwind *walk) {
     walk->trusted = 0;
     walk->signals = 0;
     walk->is_exact = true;
+    walk->is_blind = false;
+    walk->has_read = false;
     walk->is_over = false;
     set_bounds(walk);
 }

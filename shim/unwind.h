@@ -77,6 +77,15 @@ void ps_unwind_table_find(const struct ps_unwind_object *object, uintptr_t addre
 bool ps_unwind_cache_find(uint64_t identity, uintptr_t address, struct ps_unwind_rule *out);
 void ps_unwind_cache_add(uint64_t identity, uintptr_t address, const struct ps_unwind_rule *rule);
 
+/* ---- unwind_pages.c ---- */
+
+/* Called once, by a constructor. */
+void ps_unwind_pages_start(void);
+
+/* Drops the pages of an object's tables from this process, if that is safe and was not done often
+ * lately. is_certain: a frame of its code is on the stack, so that it is not unloaded meanwhile. */
+void ps_unwind_pages_drop(const struct ps_unwind_object *object, bool is_certain);
+
 /* ---- unwind.c ---- */
 
 #define PS_UNWIND_PAGE_BYTES ((uintptr_t)4096) /* the least that any system maps */
@@ -93,6 +102,8 @@ struct ps_unwind {
     unsigned trusted; /* steps by frame pointers that have been checked */
     unsigned signals; /* handlers passed */
     bool is_exact;    /* pc is not a return address */
+    bool is_blind;    /* a step was by frame pointer */
+    bool has_read;    /* tables of the object */
     bool is_over;
 };
 
@@ -110,5 +121,8 @@ void ps_unwind_begin(struct ps_unwind *walk);
 /* The site of the next frame, innermost first: an address of its call, or of the interrupted
  * instruction below a signal's handler; 0 after the last. */
 uintptr_t ps_unwind_next(struct ps_unwind *walk);
+
+/* Ends a walk, wherever it is: the pages of tables that it has read are dropped. */
+void ps_unwind_end(struct ps_unwind *walk);
 
 #endif

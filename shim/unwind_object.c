@@ -8,14 +8,13 @@
 
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
+#include "shim/unwind_head.h"
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <link.h>
 #include <string.h>
 
-#define HEAD_BYTES 4096 /* of a file: with program headers and build id, in its first page */
-#define INDEX_BYTES 12  /* of an index without entries */
+#define INDEX_BYTES 12 /* of an index without entries */
 #define MIX 0x9e3779b97f4a7c15u
 
 /* struct dl_find_object of <dlfcn.h>, which older headers do not have. */
@@ -89,19 +88,10 @@ static uintptr_t search_notes(uintptr_t notes, size_t bytes) {
 
 /* The build id in the first page of a file's memory; 0: there is none. */
 static uintptr_t search_head(uintptr_t head) {
-    ElfW(Ehdr) header;
-    memcpy(&header, (const void *)head, sizeof header);
-    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
-        return 0;
-    }
-    for (size_t i = 0; i < header.e_phnum; i++) {
-        ElfW(Phdr) part;
-        size_t at = header.e_phoff + i * sizeof part;
-        if (at > HEAD_BYTES - sizeof part) {
-            return 0;
-        }
-        memcpy(&part, (const void *)(head + at), sizeof part);
-        bool is_near = part.p_offset < HEAD_BYTES && part.p_filesz <= HEAD_BYTES - part.p_offset;
+    ElfW(Phdr) part;
+    for (size_t i = 0; ps_unwind_head_part(head, i, &part); i++) { /* ends with the page */
+        bool is_near = part.p_offset < PS_UNWIND_HEAD_BYTES &&
+                       part.p_filesz <= PS_UNWIND_HEAD_BYTES - part.p_offset;
         uintptr_t note = part.p_type == PT_NOTE && is_near
                              ? search_notes(head + part.p_offset, part.p_filesz)
                              : 0;
@@ -117,8 +107,8 @@ static uint64_t identity_of(const struct ps_unwind_object *object) {
     uintptr_t *place = place_of_note(object->start);
     /* relaxed, both: the word publishes nothing else, and its target is checked. */
     uintptr_t note = ps_load_relaxed(place);
-    if (note - object->start >= HEAD_BYTES || !is_build_id(note)) {
-        bool has_head = object->end - object->start >= HEAD_BYTES;
+    if (note - object->start >= PS_UNWIND_HEAD_BYTES || !is_build_id(note)) {
+        bool has_head = object->end - object->start >= PS_UNWIND_HEAD_BYTES;
         note = has_head ? search_head(object->start) : 0;
         if (note == 0) {
             return hash;

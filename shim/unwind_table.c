@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define ENTRY_BYTES_LIMIT ((size_t)1 << 20)
-#define INDEX_HEAD_LIMIT 20 /* 4 encodings and 2 numbers */
+#define INDEX_HEAD_LIMIT 20  /* 4 encodings and 2 numbers */
+#define ENTRIES_GAP_LIMIT 16 /* bytes after the index, by the alignment of .eh_frame */
 #define ROWS_LIMIT ((uint64_t)1 << 28)
 
 /* ---- reading ---- */
@@ -182,8 +183,14 @@ static bool read_entry(uintptr_t address, struct ps_unwind_entry *out) {
     return !reader.has_failed;
 }
 
-/* The address of the entry that may cover a code address; 0: there is none. */
-static uintptr_t search_index(const unsigned char *index, uintptr_t address) {
+/* An index: rows of code and entry, from its own address. */
+struct index {
+    const int32_t *rows;
+    size_t count;
+    uintptr_t entries; /* .eh_frame; 0: not told */
+};
+
+static bool open_index(const unsigned char *index, struct index *out) {
     struct ps_unwind_reader reader = {.at = index, .end = index + INDEX_HEAD_LIMIT};
     bool is_known = ps_unwind_read_fixed(&reader, 1) == 1;
     uint8_t table_encoding = (uint8_t)ps_unwind_read_fixed(&reader, 1);
@@ -191,17 +198,38 @@ static uintptr_t search_index(const unsigned char *index, uintptr_t address) {
     is_known &=
         ps_unwind_read_fixed(&reader, 1) == (PS_ENCODING_DATA_RELATIVE | PS_ENCODING_SDATA4);
     if (reader.has_failed || !is_known || count_encoding == PS_ENCODING_OMITTED) {
-        return 0;
+        return false;
     }
-    (void)ps_unwind_read_number(&reader, table_encoding);
+    bool is_told = (table_encoding & PS_ENCODING_HOW) == PS_ENCODING_PC_RELATIVE;
+    uintptr_t here = (uintptr_t)reader.at;
+    uintptr_t distance = ps_unwind_read_number(&reader, table_encoding);
+    out->entries = is_told ? here + distance : 0;
     uint64_t count = ps_unwind_read_number(&reader, count_encoding);
-    const int32_t *rows = (const int32_t *)reader.at; /* code and entry, from the index */
-    if (reader.has_failed || count == 0 || count > ROWS_LIMIT) {
+    out->rows = (const int32_t *)reader.at;
+    out->count = count;
+    return !reader.has_failed && count != 0 && count <= ROWS_LIMIT;
+}
+
+uintptr_t ps_unwind_table_begin(const struct ps_unwind_object *object) {
+    struct index index;
+    if (object->index == NULL || !open_index(object->index, &index)) {
         return 0;
     }
+    uintptr_t end = (uintptr_t)(index.rows + 2 * index.count);
+    bool is_next = index.entries - end < ENTRIES_GAP_LIMIT;
+    return is_next ? (uintptr_t)object->index : index.entries;
+}
+
+/* The address of the entry that may cover a code address; 0: there is none. */
+static uintptr_t search_index(const unsigned char *index, uintptr_t address) {
+    struct index found;
+    if (!open_index(index, &found)) {
+        return 0;
+    }
+    const int32_t *rows = found.rows;
     int64_t wanted = (int64_t)(address - (uintptr_t)index);
     size_t low = 0;
-    size_t high = count;
+    size_t high = found.count;
     while (high - low > 1) { /* halves */
         size_t middle = low + (high - low) / 2;
         if (rows[2 * middle] <= wanted) {

@@ -64,6 +64,10 @@ struct ps_unwind_entry {
     struct ps_unwind_reader ops;
 };
 
+/* The address of an object's tables: of the index, or of the entries if other data lies between
+ * them. 0: not known. */
+uintptr_t ps_unwind_table_begin(const struct ps_unwind_object *object);
+
 /* The rule at an address of the entry's code; kind NONE when it needs more than a rule can say. */
 void ps_unwind_table_run(const struct ps_unwind_entry *entry, uintptr_t address,
                          struct ps_unwind_rule *out);

@@ -1,5 +1,6 @@
 // sources: shim/unwind.c shim/unwind_cache.c shim/unwind_object.c
-// sources: shim/unwind_table.c shim/unwind_table_ops.c pools/engine/os/auxiliary.c
+// sources: shim/unwind_head.c shim/unwind_pages.c shim/unwind_table.c shim/unwind_table_ops.c
+// sources: pools/engine/os/auxiliary.c pools/engine/os/clock.c pools/engine/os/os_linux.c
 // libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
@@ -55,6 +56,7 @@ static void compare(uintptr_t caller) {
     while (both.our_count < FRAMES && (site = ps_unwind_next(&walk)) != 0) {
         both.ours[both.our_count++] = site;
     }
+    ps_unwind_end(&walk);
     size_t first = 0, other = 0;
     while (first < both.our_count && both.ours[first] != caller - 1) {
         first++;
