@@ -28,7 +28,6 @@ static uintptr_t main_stack_bytes;
 
 PS_AT_START void ps_unwind_start(void) {
     ps_unwind_object_start();
-    ps_unwind_pages_start();
     /* The kernel places the program's name above the stack of the main thread. */
     struct rlimit limit;
     if (ps_syscall6(SYS_prlimit64, 0, RLIMIT_STACK, 0, (long)&limit, 0, 0) == 0) {

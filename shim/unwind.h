@@ -79,9 +79,6 @@ void ps_unwind_cache_add(uint64_t identity, uintptr_t address, const struct ps_u
 
 /* ---- unwind_pages.c ---- */
 
-/* Called once, by a constructor. */
-void ps_unwind_pages_start(void);
-
 /* Drops the pages of an object's tables from this process, if that is safe and was not done often
  * lately. is_certain: a frame of its code is on the stack, so that it is not unloaded meanwhile. */
 void ps_unwind_pages_drop(const struct ps_unwind_object *object, bool is_certain);

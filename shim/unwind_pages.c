@@ -5,7 +5,9 @@
  *
  * MADV_DONTNEED discards what the process has written to a page. So it is applied only to pages of
  * a file that nothing has written to: those of tables, in a part that is not writable, of a file
- * without relocations in its code. They are read from the file again when they are touched.
+ * without relocations in its code, and if the file is still mapped there: packers write programs to
+ * anonymous memory, and some programs move theirs to huge pages.
+ *
  * Advice for random access (MADV_RANDOM) does not end the fault-around. Reading the file by pread
  * would need a descriptor, which the program may see, a name, which may be another file's by now,
  * and system calls that the program's seccomp filter may answer with SIGSYS.
@@ -31,28 +33,13 @@
 #define DROP_MS 10
 #define BURST 32
 
+#define HUGE_BYTES ((uintptr_t)2 << 20) /* memory moved from a file to huge pages has as many */
+
 /* MADV_WIPEONFORK and MADV_KEEPONFORK of Linux 4.14, which older headers do not have. */
 enum { WIPE_ON_FORK = 18, KEEP_ON_FORK = 19 };
 
-static bool has_program_no_file; /* written by a constructor */
-static uint64_t x_due_ms;        /* the time of the next drop, without the burst */
-
-static uintptr_t program_head(void) {
-    return ps_round_down((uintptr_t)ps_auxiliary(AT_PHDR), PS_UNWIND_PAGE_BYTES);
-}
-
-/*
- * The loader maps libraries from their files. The main program may be in memory without a file: a
- * packer has written it there. Advice that is refused for files tells, and is taken back.
- */
-PS_AT_START void ps_unwind_pages_start(void) {
-    uintptr_t page_bytes = ps_os_page_bytes();
-    long page = (long)ps_round_down(program_head(), page_bytes);
-    if (ps_syscall3(SYS_madvise, page, (long)page_bytes, WIPE_ON_FORK) == 0) {
-        (void)ps_syscall3(SYS_madvise, page, (long)page_bytes, KEEP_ON_FORK);
-        has_program_no_file = true;
-    }
-}
+static uint64_t x_due_ms;    /* the time of the next drop, without the burst */
+static uint32_t x_has_moved; /* a file's memory was found to be anonymous: nothing is dropped */
 
 /* ---- what may be dropped ---- */
 
@@ -102,11 +89,33 @@ static bool find_part(uintptr_t head, uintptr_t tables, struct range *out) {
  */
 static bool find_part_of(const struct ps_unwind_object *object, bool is_certain, uintptr_t tables,
                          struct range *out) {
-    uintptr_t program = program_head();
+    uintptr_t program = ps_round_down((uintptr_t)ps_auxiliary(AT_PHDR), PS_UNWIND_PAGE_BYTES);
     bool may_be_library = is_certain && object->start != program &&
                           object->end - object->start >= PS_UNWIND_HEAD_BYTES;
     return (may_be_library && find_part(object->start, tables, out)) ||
-           (!has_program_no_file && find_part(program, tables, out));
+           find_part(program, tables, out);
+}
+
+/* Advice that is refused for a file's memory tells whether it is one's, and is taken back. */
+static bool is_anonymous(uintptr_t page, uintptr_t page_bytes) {
+    if (ps_syscall3(SYS_madvise, (long)page, (long)page_bytes, WIPE_ON_FORK) != 0) {
+        return false;
+    }
+    (void)ps_syscall3(SYS_madvise, (long)page, (long)page_bytes, KEEP_ON_FORK);
+    return true;
+}
+
+/* Relaxed, both: a drop by another thread makes the same check. */
+static bool is_of_file(const struct range *pages, uintptr_t page_bytes) {
+    uintptr_t last = pages->end - page_bytes;
+    bool has_moved = ps_load_relaxed(&x_has_moved) != 0 || is_anonymous(last, page_bytes);
+    for (uintptr_t at = pages->begin; at < last && !has_moved; at += HUGE_BYTES) {
+        has_moved = is_anonymous(at, page_bytes);
+    }
+    if (has_moved) {
+        ps_store_relaxed(&x_has_moved, 1u);
+    }
+    return !has_moved;
 }
 
 /* ---- how often ---- */
@@ -123,16 +132,17 @@ static bool take_turn(void) {
 }
 
 void ps_unwind_pages_drop(const struct ps_unwind_object *object, bool is_certain) {
-    struct range part;
+    struct range pages;
     uintptr_t tables = ps_unwind_table_begin(object);
-    if (tables == 0 || !find_part_of(object, is_certain, tables, &part) || !take_turn()) {
+    if (tables == 0 || !find_part_of(object, is_certain, tables, &pages)) {
         return;
     }
     uintptr_t page_bytes = ps_os_page_bytes();
-    uintptr_t begin = ps_round_up(tables, page_bytes);
-    uintptr_t end = ps_round_up(part.end, page_bytes);
-    if (begin < end) {
+    pages.begin = ps_round_up(tables, page_bytes);
+    pages.end = ps_round_up(pages.end, page_bytes);
+    if (pages.begin < pages.end && take_turn() && is_of_file(&pages, page_bytes)) {
         /* Refused for pages that are locked in memory: these remain. */
-        (void)ps_syscall3(SYS_madvise, (long)begin, (long)(end - begin), MADV_DONTNEED);
+        (void)ps_syscall3(SYS_madvise, (long)pages.begin, (long)(pages.end - pages.begin),
+                          MADV_DONTNEED);
     }
 }

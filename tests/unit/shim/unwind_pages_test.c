@@ -3,8 +3,8 @@
 // libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
- * Which pages of unwind tables are dropped. Images in anonymous memory stand for loaded files: a
- * page that was dropped reads as zeros there, which tells it from one that was not.
+ * Which pages of unwind tables are dropped. Mappings of a file of zeros, to which an image was
+ * written, stand for loaded files: a page that was dropped reads as zeros.
  */
 #include "shim/unwind.h"
 #include "tests/unit/fake_os.h"
@@ -12,7 +12,6 @@
 
 #include <link.h>
 #include <stdbool.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #define PAGE ((size_t)4096)
@@ -74,9 +73,10 @@ static struct image make(const struct kind *kind) {
     if (sysconf(_SC_PAGESIZE) != (long)PAGE) {
         UNIT_SKIP("the images have pages of 4 KiB");
     }
-    void *memory =
-        mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    REQUIRE(memory != MAP_FAILED);
+    int file = memfd_create("image", 0);
+    REQUIRE(file >= 0 && ftruncate(file, (off_t)(PAGES * PAGE)) == 0);
+    void *memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    REQUIRE(memory != MAP_FAILED && close(file) == 0);
     image.memory = memory;
     memset(image.memory, MARK, PAGES * PAGE);
     put_headers(image.memory, kind);
@@ -222,27 +222,44 @@ static bool remains_of_program(void) {
 
 TEST(pages_of_the_program_are_dropped) {
     ps_unwind_object_start();
-    ps_unwind_pages_start();
     CHECK(!remains_of_program());
 }
 
-TEST(a_program_without_a_file_keeps_its_pages) {
-    GIVEN("a program that is in anonymous memory, as packers leave it");
-    void *head = (void *)(getauxval(AT_PHDR) / PAGE * PAGE); /* NOLINT: an address */
+/* Puts anonymous memory in the place of a page, with the same contents. */
+static void move(const struct image *image, size_t page) {
+    unsigned char *place = image->memory + page * PAGE;
     void *copy = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(copy != MAP_FAILED);
-    memcpy(copy, head, PAGE);
-    REQUIRE(mremap(copy, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, head) == head);
-    ps_unwind_pages_start();
-    CHECK(remains_of_program());
+    memcpy(copy, place, PAGE);
+    REQUIRE(mremap(copy, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, place) == place);
+}
+
+static void check_moved(size_t page) {
+    struct image image = make(&clean);
+    move(&image, page);
+    fake_os_advance_ms((uint64_t)BURST * PERIOD_MS);
+    ps_unwind_pages_drop(&image.object, true);
+    CHECK_EQ(dropped(&image), 0);
     THEN("a child of fork has the memory, too");
-    pid_t child = fork();
+    pid_t child = unit_fork();
     if (child == 0) {
-        _exit(memcmp(head, ELFMAG, SELFMAG) == 0 ? 0 : 1);
+        CHECK_EQ(dropped(&image), 0);
     }
-    int status = -1;
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK_EQ(status, 0);
+    unit_join_child(child);
+    THEN("nothing else is dropped in this process");
+    CHECK_EQ(dropped_of(&clean, true), 0);
+}
+
+TEST(memory_that_is_no_longer_of_the_file_remains) {
+    static const size_t moved[] = {PAGES - 1, TABLES_PAGE + 1};
+    GIVEN("a file of whose tables the last page is in anonymous memory, or the first");
+    for (size_t i = 0; i < sizeof moved / sizeof moved[0]; i++) {
+        pid_t child = unit_fork();
+        if (child == 0) {
+            check_moved(moved[i]);
+        }
+        unit_join_child(child);
+    }
 }
 
 UNIT_MAIN
