@@ -7,7 +7,7 @@
 The last three are threaded servers of bench/servers, which the scale leaves alone.
 Instructions are callgrind's, of the whole process, start and writing of the profile included: they
 do not depend on what else the machine does. Memory is the peak of the resident set, the median of
-the runs. Prints a table in Markdown.
+the runs, each with samples of its own. Prints a table in Markdown.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "bench")]
@@ -25,6 +26,10 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "bench")]
 from harness import processes  # noqa: E402
 from harness.inputs import write_inputs  # noqa: E402
 from harness.price import chosen_programs, parse_price_options  # noqa: E402
+
+from poolshim_cli.errors import RunFailed  # noqa: E402
+from poolshim_cli.launcher import Launch, check_exit, measure  # noqa: E402
+from poolshim_cli.places import of_build  # noqa: E402
 
 # Intervals of a profile; the record has its own.
 OFF, RECORD = "off", "record"
@@ -42,27 +47,25 @@ PROGRAMS = {
 }
 
 
-def environment_of(library: Path, folder: Path, setting: str) -> dict[str, str]:
-    found = {"PATH": os.environ["PATH"], "LC_ALL": "C", "LD_PRELOAD": str(library)}
+def environment_of(folder: Path, setting: str, seed: int) -> dict[str, str]:
+    found = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
     found |= {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0"}
     if setting == RECORD:
         found["POOLSHIM_FLIGHT"] = str(folder)
     elif setting != OFF:
         found["POOLSHIM_PROFILE"] = str(folder / "profile.%p")
         found["POOLSHIM_PROFILE_INTERVAL"] = setting
-    found["POOLSHIM_PROFILE_SEED"] = "1"
+    found["POOLSHIM_PROFILE_SEED"] = str(seed)
     return found
 
 
-def fail(program: str, what: str) -> None:
+def fail(program: str, what: str) -> NoReturn:
     sys.exit(f"profile_price: {program}: {what}")
 
 
-def check(program: str, ended: processes.Ended, folder: Path, setting: str) -> None:
+def check(program: str, folder: Path, setting: str) -> None:
     """A run that wrote no profile or record is no measurement."""
     profiles = list(folder.glob("poolshim-*.pb" if setting == RECORD else "profile.*"))
-    if ended.problem:
-        fail(program, ended.problem)
     if bool(profiles) != (setting != OFF):
         fail(program, f"{len(profiles)} files at setting {setting}")
     for path in profiles:
@@ -73,8 +76,11 @@ def instructions(program: str, folder: Path, library: Path, setting: str) -> int
     """Of all processes together."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
                "--trace-children=yes", "--log-file=log.%p", *PROGRAMS[program]]  # fmt: skip
-    ended = processes.run(command, folder, environment_of(library, folder, setting))
-    check(program, ended, folder, setting)
+    environment = {**environment_of(folder, setting, 1), "LD_PRELOAD": str(library)}
+    ended = processes.run(command, folder, environment)
+    if ended.problem:
+        fail(program, ended.problem)
+    check(program, folder, setting)
     total = 0
     for log in folder.glob("log.*"):
         found = re.search(r"I\s+refs:\s+([\d,]+)", log.read_text())
@@ -83,21 +89,28 @@ def instructions(program: str, folder: Path, library: Path, setting: str) -> int
     return total
 
 
-def peak_kib(program: str, folder: Path, library: Path, setting: str) -> int:
-    """Of the largest process."""
-    environment = environment_of(library, folder, setting)
-    ended = processes.run(PROGRAMS[program], folder, environment)
-    check(program, ended, folder, setting)
-    return ended.usage.ru_maxrss
+def peak_kib(program: str, folder: Path, build: Path, setting: str, seed: int) -> int:
+    """Of the largest process. By the launcher: ru_maxrss of a child that Python starts is Python's
+    own at least."""
+    library = build / "libpoolshim.so"
+    launch = Launch(tuple(PROGRAMS[program]), library, environment_of(folder, setting, seed))
+    try:
+        done = measure(launch, launcher=of_build(build).launcher, cwd=folder)
+        check_exit(done.report, done.stderr)
+    except RunFailed as failed:
+        fail(program, str(failed))
+    check(program, folder, setting)
+    return int(done.report["max_rss_kib"])
 
 
-def row_of(program: str, folder: Path, library: Path, runs: int) -> str:
+def row_of(program: str, folder: Path, build: Path, runs: int) -> str:
     settings = (OFF, *SETTINGS)
+    library = build / "libpoolshim.so"
     counts = {setting: instructions(program, folder, library, setting) for setting in settings}
     peaks: dict[str, list[int]] = {setting: [] for setting in settings}
-    for _ in range(runs):
+    for run in range(runs):
         for setting in settings:
-            peaks[setting].append(peak_kib(program, folder, library, setting))
+            peaks[setting].append(peak_kib(program, folder, build, setting, run + 1))
     off, off_kib = counts[OFF], statistics.median(peaks[OFF])
     cells = [f"{counts[setting] / off:.3f}" for setting in SETTINGS]
     cells += [f"{statistics.median(peaks[one]) / off_kib:.3f}" for one in SETTINGS]
@@ -115,7 +128,7 @@ def main() -> int:
         folder = Path(name)
         write_inputs(folder, options.scale)
         for program in chosen:
-            print(row_of(program, folder, options.library, options.runs), flush=True)
+            print(row_of(program, folder, options.build, options.runs), flush=True)
     return 0
 
 

@@ -30,6 +30,7 @@ def test_a_program_has_a_row(build_dir: Path) -> None:
     assert head.count("instructions,") == head.count("memory,") == 4
     assert row.split("|")[1].strip() == "perl"
     assert len(re.findall(r"\d\.\d{3}", row)) == 8
+    assert float(row.split("|")[3]) < 12, "the memory of the Python that started it"
 
 
 def test_a_library_that_fails_is_no_measurement(build_dir: Path, tmp_path: Path) -> None:
