@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What a heap profile costs, and a flight record: instructions and peak memory as multiples of off.
 
-    .venv/bin/python bench/profile_price.py [--runs 5] [--scale 0.3] [python | perl | jq ...]
+    .venv/bin/python bench/profile_price.py [--runs 5] [--scale 0.3] [--only memory] [PROGRAM ...]
 
 The last three are threaded servers of bench/servers, which the scale leaves alone.
 Instructions are callgrind's, of the whole process, start and writing of the profile included: they
@@ -12,11 +12,13 @@ the runs, each with samples of its own. Prints a table in Markdown.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -34,6 +36,8 @@ from poolshim_cli.places import of_build  # noqa: E402
 # Intervals of a profile; the record has its own.
 OFF, RECORD = "off", "record"
 SETTINGS = ("2MiB", "512KiB", "64KiB", RECORD)
+INSTRUCTIONS, MEMORY = "instructions", "memory"
+OFF_HEADS = {INSTRUCTIONS: "off: M instructions", MEMORY: "off: MiB"}
 SERVERS = ROOT / "bench" / "servers"
 PROGRAMS = {
     "python": [sys.executable, "-S", "work.py"],
@@ -103,32 +107,44 @@ def peak_kib(program: str, folder: Path, build: Path, setting: str, seed: int) -
     return int(done.report["max_rss_kib"])
 
 
-def row_of(program: str, folder: Path, build: Path, runs: int) -> str:
-    settings = (OFF, *SETTINGS)
-    library = build / "libpoolshim.so"
-    counts = {setting: instructions(program, folder, library, setting) for setting in settings}
-    peaks: dict[str, list[int]] = {setting: [] for setting in settings}
+def median_kib(program: str, folder: Path, build: Path, runs: int) -> dict[str, float]:
+    """Of the runs at each setting, which are interleaved."""
+    peaks: dict[str, list[int]] = {setting: [] for setting in (OFF, *SETTINGS)}
     for run in range(runs):
-        for setting in settings:
-            peaks[setting].append(peak_kib(program, folder, build, setting, run + 1))
-    off, off_kib = counts[OFF], statistics.median(peaks[OFF])
-    cells = [f"{counts[setting] / off:.3f}" for setting in SETTINGS]
-    cells += [f"{statistics.median(peaks[one]) / off_kib:.3f}" for one in SETTINGS]
-    return f"| {program} | {off / 1e6:.0f} | {off_kib / 1024:.1f} | {' | '.join(cells)} |"
+        for setting, found in peaks.items():
+            found.append(peak_kib(program, folder, build, setting, run + 1))
+    return {setting: statistics.median(found) for setting, found in peaks.items()}
+
+
+def row_of(program: str, folder: Path, options: argparse.Namespace) -> str:
+    cells, multiples = [], []
+    if options.only in (None, INSTRUCTIONS):
+        library = options.build / "libpoolshim.so"
+        counts = {one: instructions(program, folder, library, one) for one in (OFF, *SETTINGS)}
+        cells.append(f"{counts[OFF] / 1e6:.0f}")
+        multiples += [f"{counts[one] / counts[OFF]:.3f}" for one in SETTINGS]
+    if options.only in (None, MEMORY):
+        peaks = median_kib(program, folder, options.build, options.runs)
+        cells.append(f"{peaks[OFF] / 1024:.1f}")
+        multiples += [f"{peaks[one] / peaks[OFF]:.3f}" for one in SETTINGS]
+    return f"| {' | '.join([program, *cells, *multiples])} |"
+
+
+def head_of(kinds: Sequence[str]) -> str:
+    heads = ["Program", *(OFF_HEADS[kind] for kind in kinds)]
+    heads += [f"{kind}, {name}" for kind in kinds for name in SETTINGS]
+    return f"| {' | '.join(heads)} |\n|---|" + "---:|" * (len(heads) - 1)
 
 
 def main() -> int:
-    options = parse_price_options(__doc__, runs=5)
+    options = parse_price_options(__doc__, runs=5, kinds=tuple(OFF_HEADS))
     chosen = chosen_programs(options, PROGRAMS)
-    print("| Program | off: M instructions | MiB | "
-          + " | ".join(f"{what}, {name}" for what in ("instructions", "memory")
-                       for name in SETTINGS) + " |")  # fmt: skip
-    print("|---|---:|---:|" + "---:|" * 2 * len(SETTINGS))
+    print(head_of([options.only] if options.only else list(OFF_HEADS)))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_inputs(folder, options.scale)
         for program in chosen:
-            print(row_of(program, folder, options.build, options.runs), flush=True)
+            print(row_of(program, folder, options), flush=True)
     return 0
 
 

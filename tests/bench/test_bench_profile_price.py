@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -31,6 +32,21 @@ def test_a_program_has_a_row(build_dir: Path) -> None:
     assert row.split("|")[1].strip() == "perl"
     assert len(re.findall(r"\d\.\d{3}", row)) == 8
     assert float(row.split("|")[3]) < 12, "the memory of the Python that started it"
+
+
+def test_memory_alone_is_measured_without_valgrind(build_dir: Path, tmp_path: Path) -> None:
+    need("perl")
+    command = [sys.executable, SCRIPT, "--runs=1", "--scale=0.01", f"--build={build_dir}"]
+    (tmp_path / "valgrind").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "valgrind").chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    result = run_captured([*command, "--only=memory", "perl"], timeout=100, env=env)
+    assert result.returncode == 0, result.stderr
+    head, _, row = result.stdout.splitlines()
+    assert head.count("memory,") == 4 and "instructions" not in head
+    assert head.count("|") == row.count("|") == 7
+    result = run_captured([*command, "--only=time", "perl"])
+    assert result.returncode == 2 and "time" in result.stderr
 
 
 def test_a_library_that_fails_is_no_measurement(build_dir: Path, tmp_path: Path) -> None:
