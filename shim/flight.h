@@ -49,6 +49,23 @@ struct ps_flight_file {
 
 #define PS_FLIGHT_WORD_BYTES 8
 
+/* The first strings of a file, in this order. */
+enum ps_flight_string {
+    PS_FLIGHT_STRING_EMPTY,
+    PS_FLIGHT_STRING_ALLOC_OBJECTS,
+    PS_FLIGHT_STRING_ALLOC_SPACE,
+    PS_FLIGHT_STRING_INUSE_OBJECTS,
+    PS_FLIGHT_STRING_INUSE_SPACE,
+    PS_FLIGHT_STRING_COUNT,
+    PS_FLIGHT_STRING_BYTES,
+    PS_FLIGHT_STRING_SPACE,
+    PS_FLIGHT_STRING_LOST,
+    PS_FLIGHT_STRING_NO_STACK,
+    PS_FLIGHT_STRING_POOL_FAMILY,
+    PS_FLIGHT_STRING_POOL_NAME,
+    PS_FLIGHT_STRINGS,
+};
+
 /* The head of `count` numbers that change, and the numbers, zero, at the returned offset. The
  * message must be empty. */
 size_t ps_flight_add_words(struct ps_pprof_message *message, unsigned field, size_t count);

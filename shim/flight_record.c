@@ -27,21 +27,6 @@
 
 #define GROWTH_FIELD 101 /* of struct growth; not of profile.proto: readers skip it */
 
-/* The first strings, in this order. */
-enum string {
-    STRING_EMPTY,
-    STRING_ALLOC_OBJECTS,
-    STRING_ALLOC_SPACE,
-    STRING_INUSE_OBJECTS,
-    STRING_INUSE_SPACE,
-    STRING_COUNT,
-    STRING_BYTES,
-    STRING_SPACE,
-    STRING_LOST,
-    STRING_NO_STACK,
-    STRINGS,
-};
-
 struct point {
     uint64_t time_ms; /* since 1970 */
     uint64_t resident_bytes;
@@ -64,27 +49,29 @@ static uint64_t wall_ms(void) {
 
 /* ---- the beginning ---- */
 
-static void put_type(struct ps_flight_record *record, unsigned field, enum string type,
-                     enum string unit) {
+static void put_type(struct ps_flight_record *record, unsigned field, enum ps_flight_string type,
+                     enum ps_flight_string unit) {
     struct ps_pprof_message message = {.length = 0};
     ps_pprof_set_type(&message, type, unit);
     (void)ps_flight_append(&record->file, field, message.bytes, message.length);
 }
 
 static void put_strings(struct ps_flight_record *record) {
-    static const char *const texts[STRINGS] = {
-        [STRING_EMPTY] = "",
-        [STRING_ALLOC_OBJECTS] = "alloc_objects",
-        [STRING_ALLOC_SPACE] = "alloc_space",
-        [STRING_INUSE_OBJECTS] = "inuse_objects",
-        [STRING_INUSE_SPACE] = "inuse_space",
-        [STRING_COUNT] = "count",
-        [STRING_BYTES] = "bytes",
-        [STRING_SPACE] = "space",
-        [STRING_LOST] = "[stacks beyond the flight record]",
-        [STRING_NO_STACK] = "[no stack]",
+    static const char *const texts[PS_FLIGHT_STRINGS] = {
+        [PS_FLIGHT_STRING_EMPTY] = "",
+        [PS_FLIGHT_STRING_ALLOC_OBJECTS] = "alloc_objects",
+        [PS_FLIGHT_STRING_ALLOC_SPACE] = "alloc_space",
+        [PS_FLIGHT_STRING_INUSE_OBJECTS] = "inuse_objects",
+        [PS_FLIGHT_STRING_INUSE_SPACE] = "inuse_space",
+        [PS_FLIGHT_STRING_COUNT] = "count",
+        [PS_FLIGHT_STRING_BYTES] = "bytes",
+        [PS_FLIGHT_STRING_SPACE] = "space",
+        [PS_FLIGHT_STRING_LOST] = "[stacks beyond the flight record]",
+        [PS_FLIGHT_STRING_NO_STACK] = "[no stack]",
+        [PS_FLIGHT_STRING_POOL_FAMILY] = PS_PPROF_LABEL_FAMILY,
+        [PS_FLIGHT_STRING_POOL_NAME] = PS_PPROF_LABEL_NAME,
     };
-    for (size_t i = 0; i < STRINGS; i++) {
+    for (size_t i = 0; i < PS_FLIGHT_STRINGS; i++) {
         (void)ps_flight_string(&record->file, texts[i]);
     }
 }
@@ -124,7 +111,7 @@ static void put_numbers(struct ps_flight_record *record) {
     struct ps_pprof_message numbers = {.length = 0};
     ps_pprof_add_number(&numbers, PS_PPROF_TIME_NANOS, record->begin_ms * NS_PER_MS);
     ps_pprof_add_number(&numbers, PS_PPROF_PERIOD, ps_profile_settings.interval_bytes);
-    ps_pprof_add_number(&numbers, PS_PPROF_DEFAULT_TYPE, STRING_INUSE_SPACE);
+    ps_pprof_add_number(&numbers, PS_PPROF_DEFAULT_TYPE, PS_FLIGHT_STRING_INUSE_SPACE);
     record->duration = ps_flight_append_numbers(&record->file, &numbers, PS_PPROF_DURATION_NANOS);
 }
 
@@ -133,15 +120,15 @@ void ps_flight_record_begin(struct ps_flight_record *record, unsigned char *memo
     record->begin_ms = wall_ms();
     record->next_census_ms = ps_os_now_ms() + CENSUS_MS / 2;
     put_strings(record);
-    put_type(record, PS_PPROF_SAMPLE_TYPE, STRING_ALLOC_OBJECTS, STRING_COUNT);
-    put_type(record, PS_PPROF_SAMPLE_TYPE, STRING_ALLOC_SPACE, STRING_BYTES);
-    put_type(record, PS_PPROF_SAMPLE_TYPE, STRING_INUSE_OBJECTS, STRING_COUNT);
-    put_type(record, PS_PPROF_SAMPLE_TYPE, STRING_INUSE_SPACE, STRING_BYTES);
-    put_type(record, PS_PPROF_PERIOD_TYPE, STRING_SPACE, STRING_BYTES);
+    put_type(record, PS_PPROF_SAMPLE_TYPE, PS_FLIGHT_STRING_ALLOC_OBJECTS, PS_FLIGHT_STRING_COUNT);
+    put_type(record, PS_PPROF_SAMPLE_TYPE, PS_FLIGHT_STRING_ALLOC_SPACE, PS_FLIGHT_STRING_BYTES);
+    put_type(record, PS_PPROF_SAMPLE_TYPE, PS_FLIGHT_STRING_INUSE_OBJECTS, PS_FLIGHT_STRING_COUNT);
+    put_type(record, PS_PPROF_SAMPLE_TYPE, PS_FLIGHT_STRING_INUSE_SPACE, PS_FLIGHT_STRING_BYTES);
+    put_type(record, PS_PPROF_PERIOD_TYPE, PS_FLIGHT_STRING_SPACE, PS_FLIGHT_STRING_BYTES);
     put_numbers(record);
     put_comments(record);
     put_growth(record);
-    ps_flight_enter_named(&record->file, STRING_LOST, STRING_NO_STACK);
+    ps_flight_enter_named(&record->file);
 }
 
 /* ---- comments ---- */

@@ -82,8 +82,9 @@ static void enter_mappings(struct ps_flight_file *file, struct ps_flight_tables 
 
 /* ---- stacks ---- */
 
-void ps_flight_enter_named(struct ps_flight_file *file, uint32_t lost, uint32_t no_stack) {
-    const uint32_t names[] = {[PS_PPROF_LOST] = lost, [PS_PPROF_NO_STACK] = no_stack};
+void ps_flight_enter_named(struct ps_flight_file *file) {
+    static const uint32_t names[] = {
+        [PS_PPROF_LOST] = PS_FLIGHT_STRING_LOST, [PS_PPROF_NO_STACK] = PS_FLIGHT_STRING_NO_STACK};
     for (uint32_t id = PS_PPROF_LOST; id <= PS_PPROF_NO_STACK; id++) {
         struct ps_pprof_message message;
         ps_pprof_set_function(&message, id, names[id], 0);
@@ -116,6 +117,18 @@ static bool put_line(struct ps_flight_file *file, uint32_t id, uintptr_t site) {
     return put(file, PS_PPROF_LOCATION, &message);
 }
 
+/* Enters the texts of a pool's labels. Returns the number of the first; 0: there is no room, or it
+ * is no pool. */
+static uint32_t enter_pool(struct ps_flight_file *file, uintptr_t site) {
+    struct ps_profile_pool pool;
+    if (!ps_profile_pool_of(site, &pool)) {
+        return 0;
+    }
+    uint32_t family = enter_text(file, pool.family, pool.family_bytes);
+    bool has_room = pool.name_bytes == 0 || enter_text(file, pool.name, pool.name_bytes) != 0;
+    return has_room ? family : 0;
+}
+
 static bool put_address(struct ps_flight_file *file, struct ps_flight_tables *tables, uint32_t id,
                         uintptr_t address) {
     struct ps_pprof_message message;
@@ -143,18 +156,34 @@ static uint64_t location_of(struct ps_flight_file *file, struct ps_flight_tables
                                       : put_address(file, tables, id, address))) {
         return 0;
     }
-    tables->sites[id] = (struct ps_flight_site){address, *bucket};
+    tables->sites[id] = (struct ps_flight_site){
+        .address = address, .next = *bucket, .pool = enter_pool(file, address)};
     *bucket = id;
     tables->site_count++;
     return id;
+}
+
+/* Adds the labels of the pool that took the memory. */
+static void add_labels(const struct ps_flight_tables *tables, struct ps_pprof_message *message,
+                       const struct ps_profile_stack *stack, uint64_t innermost) {
+    struct ps_profile_pool pool;
+    uint32_t text = tables->sites[innermost].pool;
+    if (text != 0 && ps_profile_pool_of(stack->sites[0], &pool)) {
+        ps_pprof_add_label(message, PS_FLIGHT_STRING_POOL_FAMILY, text);
+        if (pool.name_bytes != 0) {
+            ps_pprof_add_label(message, PS_FLIGHT_STRING_POOL_NAME, text + 1);
+        }
+    }
 }
 
 static void enter_stack(struct ps_flight_file *file, struct ps_flight_tables *tables,
                         const struct ps_profile_stack *stack) {
     struct ps_pprof_message message = {.length = 0};
     struct ps_pprof_message sites = {.length = 0};
+    uint64_t innermost = 0; /* 0: of no pool */
     for (size_t i = 0; i < stack->count; i++) {
         uint64_t id = stack->sites[i] != 0 ? location_of(file, tables, stack->sites[i]) : 0;
+        innermost = i == 0 ? id : innermost;
         if (id != 0) {
             ps_pprof_add_varint(&sites, id);
         }
@@ -164,6 +193,7 @@ static void enter_stack(struct ps_flight_file *file, struct ps_flight_tables *ta
     }
     size_t words = ps_flight_add_words(&message, PS_PPROF_SAMPLE_VALUES, WORDS);
     ps_pprof_add_inner(&message, PS_PPROF_SAMPLE_LOCATIONS, &sites);
+    add_labels(tables, &message, stack, innermost);
     size_t at = ps_flight_append(file, PS_PPROF_SAMPLE, message.bytes, message.length);
     if (at != 0) {
         ps_profile_set_place(stack, (uint32_t)(at + words));
@@ -201,21 +231,31 @@ void ps_flight_forget_stacks(void) {
 
 /* ---- the heaviest ---- */
 
-/* The place of the site that names a stack: the innermost line, or else the innermost site. */
+/* The place of the site that names a stack: a pool's name, else the innermost line, else the
+ * innermost site that is no pool. */
 static size_t named_site(const struct ps_profile_stack *stack) {
-    for (size_t i = 0; i < stack->count; i++) {
+    struct ps_profile_pool pool;
+    size_t first = stack->count != 0 && ps_profile_pool_of(stack->sites[0], &pool);
+    if (first != 0 && pool.name_bytes != 0) {
+        return 0;
+    }
+    for (size_t i = first; i < stack->count; i++) {
         if (ps_profile_is_line(stack->sites[i])) {
             return i;
         }
     }
-    return 0;
+    return first;
 }
 
 static struct ps_flight_group *group_of(struct ps_flight_tables *tables,
                                         const struct ps_profile_stack *stack) {
+    struct ps_profile_pool pool;
     size_t at = named_site(stack);
     uintptr_t inner = at < stack->count ? stack->sites[at] : 0;
     uintptr_t outer = at + 1 < stack->count ? stack->sites[at + 1] : 0;
+    if (ps_profile_pool_of(inner, &pool)) {
+        outer = 0; /* a function of the pools library */
+    }
     uint64_t hash = (inner ^ outer * PS_GOLDEN_64) * PS_GOLDEN_64;
     for (size_t i = 0; i < PS_FLIGHT_GROUPS; i++) {
         struct ps_flight_group *group = &tables->groups[((hash >> 32) + i) % PS_FLIGHT_GROUPS];
@@ -258,19 +298,22 @@ static void add_hex(struct ps_text *text, uint64_t value) {
     ps_text_add_str(text, (struct ps_str){.data = digits + at, .length = sizeof digits - at});
 }
 
-/* "leak.py:12 leak_here". */
+/* "leak.py:12 leak_here"; of a pool "region "sessions"". */
 static void add_line(struct ps_text *text, uintptr_t site) {
     struct ps_profile_line line;
+    struct ps_profile_pool pool;
     char name[PS_PROFILE_TEXT_BYTES + 1];
     ps_profile_line_of(site, &line);
-    memcpy(name, line.file, line.file_bytes);
-    name[line.file_bytes] = '\0';
-    ps_text_add_path(text, base_of(name));
-    ps_text_add(text, ":");
-    ps_text_add_number(text, line.number);
+    if (!ps_profile_pool_of(site, &pool)) {
+        memcpy(name, line.file, line.file_bytes);
+        name[line.file_bytes] = '\0';
+        ps_text_add_path(text, base_of(name));
+        ps_text_add(text, ":");
+        ps_text_add_number(text, line.number);
+        ps_text_add(text, " ");
+    }
     memcpy(name, line.function, line.function_bytes);
     name[line.function_bytes] = '\0';
-    ps_text_add(text, " ");
     ps_text_add_path(text, name);
 }
 

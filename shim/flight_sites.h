@@ -24,6 +24,7 @@
 struct ps_flight_site {
     uintptr_t address;
     uint32_t next; /* of the bucket, 0: none */
+    uint32_t pool; /* string of a pool's family; the next is its name, if it has one */
 };
 
 struct ps_flight_range {
@@ -48,8 +49,8 @@ struct ps_flight_tables {
     struct ps_flight_group groups[PS_FLIGHT_GROUPS];
 };
 
-/* The locations without an address; strings: the numbers of their names. */
-void ps_flight_enter_named(struct ps_flight_file *file, uint32_t lost, uint32_t no_stack);
+/* The locations without an address. */
+void ps_flight_enter_named(struct ps_flight_file *file);
 
 /* Enters the stacks that are new. Reads /proc/self/maps when one leads to an unknown file. */
 void ps_flight_enter_stacks(struct ps_flight_file *file, struct ps_flight_tables *tables);

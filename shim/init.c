@@ -12,6 +12,7 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/page/watch.h"
 #include "pools/engine/profile/demand.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/pages/pages.h"
@@ -62,11 +63,16 @@ void ps_pages_start(void) {
     }
 }
 
+const struct ps_pools_watch poolshim_pools_watch = {
+    .x_demand = &ps_demand_x_set,
+    .pages_taken = ps_profile_pages_taken,
+    .pages_freed = ps_profile_end_sample,
+    .chunk_begins = ps_profile_pool_begins,
+    .chunk_ends = ps_profile_pool_ends,
+};
+
 /* The engine's hook, see pools/engine/profile/demand.h. */
-PS_AT_START void ps_demand_begun(void) {
-    static const struct ps_pages_watch watch = {ps_profile_pages_taken, ps_profile_pages_freed};
-    ps_pages_set_watch(&watch);
-}
+PS_AT_START void ps_demand_begun(void) { ps_watch_set(&poolshim_pools_watch); }
 
 static void pages_child(void) {
     ps_pages_fork_child();

@@ -24,6 +24,8 @@ enum {
     FUNCTION_ID = 1,
     FUNCTION_NAME = 2,
     FUNCTION_FILE = 4,
+    LABEL_KEY = 1,
+    LABEL_TEXT = 2,
 };
 
 /* ---- the wire format ---- */
@@ -110,6 +112,13 @@ void ps_pprof_set_line(struct ps_pprof_message *message, uint64_t id, uint64_t l
     message->length = 0;
     ps_pprof_add_number(message, LOCATION_ID, id);
     ps_pprof_add_inner(message, LOCATION_LINE, &inner);
+}
+
+void ps_pprof_add_label(struct ps_pprof_message *sample, uint64_t key, uint64_t text) {
+    struct ps_pprof_message label = {.length = 0};
+    ps_pprof_add_number(&label, LABEL_KEY, key);
+    ps_pprof_add_number(&label, LABEL_TEXT, text);
+    ps_pprof_add_inner(sample, PS_PPROF_SAMPLE_LABEL, &label);
 }
 
 void ps_pprof_build_id(char out[PS_PPROF_BUILD_ID_BYTES], const struct ps_mapping *mapping) {

@@ -29,7 +29,11 @@ enum ps_pprof_field {
 };
 
 /* Fields of a sample. */
-enum { PS_PPROF_SAMPLE_LOCATIONS = 1, PS_PPROF_SAMPLE_VALUES = 2 };
+enum { PS_PPROF_SAMPLE_LOCATIONS = 1, PS_PPROF_SAMPLE_VALUES = 2, PS_PPROF_SAMPLE_LABEL = 3 };
+
+/* The labels of a pool's sample: its family, and its name if it has one. */
+#define PS_PPROF_LABEL_FAMILY "pool family"
+#define PS_PPROF_LABEL_NAME "pool"
 
 /* Locations without an address, each with a function of its number; others begin at FIRST. */
 enum { PS_PPROF_LOST = 1, PS_PPROF_NO_STACK = 2, PS_PPROF_FIRST = 3 };
@@ -75,6 +79,9 @@ void ps_pprof_set_address(struct ps_pprof_message *message, uint64_t id, uint64_
 
 /* A location in the function of the same number; line: 0: none. */
 void ps_pprof_set_line(struct ps_pprof_message *message, uint64_t id, uint64_t line);
+
+/* Adds a label to a sample; key and text are numbers of strings. */
+void ps_pprof_add_label(struct ps_pprof_message *sample, uint64_t key, uint64_t text);
 
 /* The build id of a mapping, as text. */
 #define PS_PPROF_BUILD_ID_BYTES (2 * (size_t)PS_BUILD_ID_BYTES + 1)

@@ -34,6 +34,8 @@ enum string {
     STRING_SPACE,
     STRING_LOST,
     STRING_NO_STACK,
+    STRING_POOL_FAMILY,
+    STRING_POOL_NAME,
     STRING_LOST_STACKS,
     STRING_LOST_BLOCKS,
     STRING_PROCESS,
@@ -43,6 +45,7 @@ enum string {
 struct location {
     uintptr_t address; /* or the site of a line record; 0: the entry is free */
     uint64_t id;
+    uint64_t pool; /* string of a pool's family; the next is its name, if it has one */
 };
 
 struct writer {
@@ -93,10 +96,23 @@ static struct location *place_of(const struct writer *writer, uintptr_t address)
     return &writer->locations[index];
 }
 
+/* Writes the texts of a pool's labels. */
+static void put_pool(struct writer *writer, struct location *location) {
+    struct ps_profile_pool pool;
+    if (ps_profile_pool_of(location->address, &pool)) {
+        location->pool = writer->string_count;
+        put_bytes(writer, PS_PPROF_STRING, pool.family, pool.family_bytes);
+        if (pool.name_bytes != 0) {
+            put_bytes(writer, PS_PPROF_STRING, pool.name, pool.name_bytes);
+        }
+    }
+}
+
 /* Writes the strings of a line, its function, and its location. */
-static void put_line(struct writer *writer, uint64_t id, uintptr_t site) {
+static void put_line(struct writer *writer, const struct location *location) {
     struct ps_profile_line line;
-    ps_profile_line_of(site, &line);
+    uint64_t id = location->id;
+    ps_profile_line_of(location->address, &line);
     uint64_t name = writer->string_count;
     put_bytes(writer, PS_PPROF_STRING, line.function, line.function_bytes);
     put_bytes(writer, PS_PPROF_STRING, line.file, line.file_bytes);
@@ -121,9 +137,10 @@ static void put_locations(struct writer *writer) {
             if (location->address != 0 || stack->sites[i] == 0) {
                 continue;
             }
-            *location = (struct location){stack->sites[i], next_id++};
+            *location = (struct location){.address = stack->sites[i], .id = next_id++};
             if (ps_profile_is_line(location->address)) {
-                put_line(writer, location->id, location->address);
+                put_line(writer, location);
+                put_pool(writer, location);
             } else {
                 put_address(writer, location);
             }
@@ -139,6 +156,19 @@ static void put_named_location(struct writer *writer, uint64_t id, enum string n
 }
 
 /* ---- samples ---- */
+
+/* Adds the labels of the pool that took the memory. */
+static void add_labels(const struct writer *writer, struct ps_pprof_message *message,
+                       uintptr_t innermost) {
+    struct ps_profile_pool pool;
+    if (ps_profile_pool_of(innermost, &pool)) {
+        uint64_t text = place_of(writer, innermost)->pool;
+        ps_pprof_add_label(message, STRING_POOL_FAMILY, text);
+        if (pool.name_bytes != 0) {
+            ps_pprof_add_label(message, STRING_POOL_NAME, text + 1);
+        }
+    }
+}
 
 static void put_sample(struct writer *writer, const struct ps_profile_stack *stack) {
     struct ps_profile_sums sums;
@@ -166,6 +196,9 @@ static void put_sample(struct writer *writer, const struct ps_profile_stack *sta
     ps_pprof_add_varint(inner, sums.live_bytes);
     ps_pprof_add_varint(inner, ps_pinned_of(&writer->pinned, stack));
     ps_pprof_add_inner(message, PS_PPROF_SAMPLE_VALUES, inner);
+    if (stack->count != 0) {
+        add_labels(writer, message, stack->sites[0]);
+    }
     put_message(writer, PS_PPROF_SAMPLE);
 }
 
@@ -216,6 +249,8 @@ static void put_strings(struct writer *writer, const struct ps_profile_counts *c
         [STRING_SPACE] = "space",
         [STRING_LOST] = "[stacks beyond POOLSHIM_PROFILE_MAX]",
         [STRING_NO_STACK] = "[no stack]",
+        [STRING_POOL_FAMILY] = PS_PPROF_LABEL_FAMILY,
+        [STRING_POOL_NAME] = PS_PPROF_LABEL_NAME,
     };
     for (size_t i = 0; i < STRING_LOST_STACKS; i++) {
         put_string(writer, texts[i]);

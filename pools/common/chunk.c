@@ -8,9 +8,11 @@
 #include "pools/common/registry.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/compiler.h"
+#include "pools/engine/page/watch.h"
 
 #include <errno.h>
 #include <poolshim/pages.h>
+#include <stdint.h>
 
 /* The page cache allocates whole pages, which are then used. */
 static size_t rounded(const struct ps_source *source, size_t bytes) {
@@ -33,6 +35,7 @@ void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *opt
         .oom = options->oom,
         .oom_context = options->oom_context,
         .name = options->name != NULL ? options->name : family,
+        .family = family,
     };
 }
 
@@ -51,9 +54,21 @@ static inline void account(struct ps_chunks *chunks, size_t bytes, size_t chunk_
     }
 }
 
+static inline void *from_pages(const struct ps_chunks *chunks, size_t bytes, size_t align) {
+    return ps_chunk_pages(chunks->family, chunks->name, bytes, align);
+}
+
 static void *from_source(const struct ps_chunks *chunks, size_t bytes, size_t align) {
-    return chunks->source == NULL ? ps_pages_alloc(bytes, align)
-                                  : chunks->source->alloc(chunks->source, bytes, align);
+    if (chunks->source == NULL) {
+        return from_pages(chunks, bytes, align);
+    }
+    const struct ps_pools_watch *watch = ps_watch_now();
+    bool is_named = ps_watch_begin(watch, chunks->family, chunks->name, SIZE_MAX);
+    void *chunk = chunks->source->alloc(chunks->source, bytes, align);
+    if (is_named) {
+        watch->chunk_ends();
+    }
+    return chunk;
 }
 
 /* Tries `bytes`, then half as much, and so on down to `least`. *bytes: what it was. */
@@ -104,7 +119,7 @@ static PS_NOINLINE void *take_unusual(struct ps_chunks *chunks, size_t least, si
 
 void *ps_chunk_take(struct ps_chunks *chunks, size_t least, size_t align, size_t *bytes) {
     if (PS_LIKELY(chunks->source == NULL && least <= chunks->next_bytes)) {
-        void *chunk = ps_pages_alloc(chunks->next_bytes, align);
+        void *chunk = from_pages(chunks, chunks->next_bytes, align);
         if (PS_LIKELY(chunk != NULL)) {
             *bytes = chunks->next_bytes;
             account(chunks, chunks->next_bytes, 1);
@@ -117,7 +132,7 @@ void *ps_chunk_take(struct ps_chunks *chunks, size_t least, size_t align, size_t
 
 void *ps_chunk_take_exact(struct ps_chunks *chunks, size_t bytes, size_t align) {
     if (PS_LIKELY(chunks->source == NULL)) {
-        void *chunk = ps_pages_alloc(bytes, align);
+        void *chunk = from_pages(chunks, bytes, align);
         if (PS_LIKELY(chunk != NULL)) {
             account(chunks, bytes, 1);
             return chunk;

@@ -9,6 +9,9 @@
 #ifndef PS_COMMON_CHUNK_H
 #define PS_COMMON_CHUNK_H
 
+#include "pools/engine/page/watch.h"
+
+#include <poolshim/pages.h>
 #include <poolshim/source.h>
 
 struct ps_record;
@@ -23,7 +26,21 @@ struct ps_chunks {
     size_t total_bytes;
     size_t chunk_count;
     struct ps_record *record; /* registry.h; NULL: the pool is not listed */
+    const char *family;       /* a constant; its name where the program gave none */
 };
+
+/* Allocates pages for a pool, as ps_pages_alloc. name: NULL: it has none. Inline: a region is made
+ * and destroyed in each request of a server. */
+static inline void *ps_chunk_pages(const char *family, const char *name, size_t bytes,
+                                   size_t align) {
+    const struct ps_pools_watch *watch = ps_watch_now();
+    if (PS_LIKELY(!ps_watch_begin(watch, family, name, bytes))) {
+        return ps_pages_alloc(bytes, align);
+    }
+    void *pages = ps_pages_alloc(bytes, align);
+    watch->chunk_ends();
+    return pages;
+}
 
 /* options may be NULL. first_bytes, max_bytes: the family's defaults for what options leave 0. */
 void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *options,

@@ -6,6 +6,7 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/retention.h"
+#include "pools/engine/page/watch.h"
 #include "pools/pages/pages.h"
 
 #include <pthread.h>
@@ -30,6 +31,7 @@ static void child(void) {
 /* At load, before a second thread can be inside while the first one forks. */
 __attribute__((constructor(102))) static void library_loaded(void) {
     (void)pthread_atfork(prepare, parent, child);
+    ps_watch_set(&poolshim_pools_watch);
 }
 
 static PS_COLD void start(void) {

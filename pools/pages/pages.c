@@ -10,6 +10,7 @@
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
+#include "pools/engine/page/watch.h"
 #include "pools/pages/magazine.h"
 #include "pools/pages/pages.h"
 
@@ -17,18 +18,9 @@
 
 static size_t whole_pages(size_t bytes) { return ps_round_up(ps_max(bytes, 1), PS_PAGE_BYTES); }
 
-static const struct ps_pages_watch *x_watch; /* NULL: none */
-
-void ps_pages_set_watch(const struct ps_pages_watch *watch) {
-    ps_store_release(&x_watch, watch); /* release: pairs with watch_now */
-}
-
-/* acquire: pairs with ps_pages_set_watch. */
-static inline const struct ps_pages_watch *watch_now(void) { return ps_load_acquire(&x_watch); }
-
 static PS_COLD void tell_taken(uintptr_t place, size_t bytes) {
     if (ps_place_pages(place) != NULL) {
-        watch_now()->taken(ps_place_pages(place), whole_pages(bytes));
+        ps_watch_now()->pages_taken(ps_place_pages(place), whole_pages(bytes));
     }
 }
 
@@ -43,7 +35,7 @@ PS_INLINE uintptr_t take_any(size_t bytes, size_t align) {
 
 PS_INLINE uintptr_t take(size_t bytes, size_t align) {
     uintptr_t place = take_any(bytes, align);
-    if (PS_UNLIKELY(watch_now() != NULL)) {
+    if (PS_UNLIKELY(ps_watch_now() != NULL)) {
         tell_taken(place, bytes);
     }
     return place;
@@ -65,8 +57,8 @@ void *ps_pages_zalloc(size_t bytes, size_t align) {
 }
 
 void ps_pages_free(void *pages, size_t bytes) {
-    if (PS_UNLIKELY(watch_now() != NULL)) {
-        watch_now()->freed(pages);
+    if (PS_UNLIKELY(ps_watch_now() != NULL)) {
+        ps_watch_now()->pages_freed(pages);
     }
     if (PS_CHECKED && pages != NULL) {
         ps_depot_check(pages, whole_pages(bytes) / PS_PAGE_BYTES);

@@ -35,16 +35,6 @@ _Static_assert(offsetof(struct ps_pages_granule, x_free) / 8 ==
                    offsetof(struct ps_pages_granule, seen_idle) / 8,
                "what the depot lock protects is one word for its undo log");
 
-/* Called for each run that is allocated, and before each free, which may be of a part of a run;
- * without locks. */
-struct ps_pages_watch {
-    void (*taken)(void *pages, size_t bytes);
-    void (*freed)(const void *pages);
-};
-
-/* From now on, for good. Any thread. */
-void ps_pages_set_watch(const struct ps_pages_watch *watch);
-
 static inline struct ps_pages_granule *ps_pages_granule_at(const char *address) {
     return (struct ps_pages_granule *)ps_page_map_slot(address);
 }

@@ -9,6 +9,8 @@
 
 #include <errno.h>
 
+#define FAMILY "pools"
+
 struct ps_pools_large {
     struct ps_pools_large *next;
     struct ps_pools_large *previous;
@@ -33,17 +35,18 @@ void ps_pools_init(struct ps_pools *pools, const struct ps_chunk_options *option
         each.chunks = *options;
     }
     if (each.chunks.name == NULL) {
-        each.chunks.name = "pools";
+        each.chunks.name = FAMILY;
     }
     for (size_t i = 0; i < PS_POOLS_CLASSES; i++) {
         ps_pool_init_part(&pools->classes[i], size_of(i), PS_ALIGN_DEFAULT, &each);
+        ps_pool_growth(&pools->classes[i])->family = FAMILY;
     }
     pools->large = NULL;
     pools->large_count = 0;
     if (ps_debug_is_malloc()) {
         each.chunks.source = ps_source_malloc();
     }
-    ps_chunks_init(growth_of(pools), &each.chunks, "pools", PS_POOLS_SIZE_MAX, PS_POOLS_SIZE_MAX);
+    ps_chunks_init(growth_of(pools), &each.chunks, FAMILY, PS_POOLS_SIZE_MAX, PS_POOLS_SIZE_MAX);
     if (PS_UNLIKELY(ps_debug_is_leaks())) {
         (void)ps_pools_enlist(pools); /* without memory it is not listed */
     }
@@ -58,7 +61,7 @@ static size_t live(void *pools, size_t *bytes) {
 
 /* The chunks of all classes count in the one record. */
 bool ps_pools_enlist(struct ps_pools *pools) {
-    static const struct ps_family family = {.name = "pools", .live = live};
+    static const struct ps_family family = {.name = FAMILY, .live = live};
     struct ps_chunks *growth = growth_of(pools);
     if (growth->record != NULL) {
         return true;

@@ -6,7 +6,8 @@
 #include "pools/region/region.h"
 
 #include <errno.h>
-#include <poolshim/pages.h>
+
+#define FAMILY "region"
 
 enum { STATE_BYTES = (sizeof(struct ps_region_state) + 15) / 16 * 16 };
 
@@ -40,11 +41,12 @@ static void init_chunks(struct ps_chunks *chunks, const struct ps_region_options
     static const struct ps_chunks by_default = {
         .next_bytes = PS_REGION_FIRST_BYTES,
         .max_bytes = PS_REGION_MAX_BYTES,
-        .name = "region",
+        .name = FAMILY,
+        .family = FAMILY,
     };
     *chunks = by_default;
     if (options != NULL) {
-        ps_chunks_init(chunks, &options->chunks, by_default.name, by_default.next_bytes,
+        ps_chunks_init(chunks, &options->chunks, FAMILY, by_default.next_bytes,
                        by_default.max_bytes);
         ps_region_clamp_lengths(chunks);
     }
@@ -54,7 +56,7 @@ static void init_chunks(struct ps_chunks *chunks, const struct ps_region_options
 }
 
 /* Blocks of regions are freed with them: only a region that remains is a leak. */
-static const struct ps_family family = {.name = "region", .must_end = true};
+static const struct ps_family family = {.name = FAMILY, .must_end = true};
 
 /* Writes a region that PS_DEBUG does not concern to the start of its first chunk. */
 PS_INLINE struct ps_region_state *write_usual(char *memory, size_t usable, size_t taken_bytes,
@@ -104,11 +106,12 @@ static struct ps_region *create_usual(void) {
     static const struct ps_chunks chunks = {
         .next_bytes = (size_t)2 * PS_REGION_FIRST_BYTES,
         .max_bytes = PS_REGION_MAX_BYTES,
-        .name = "region",
+        .name = FAMILY,
+        .family = FAMILY,
         .total_bytes = PS_REGION_FIRST_BYTES,
         .chunk_count = 1,
     };
-    char *memory = ps_pages_alloc(PS_REGION_FIRST_BYTES, PS_ALIGN_DEFAULT);
+    char *memory = ps_chunk_pages(FAMILY, NULL, PS_REGION_FIRST_BYTES, PS_ALIGN_DEFAULT);
     return memory == NULL ? NULL
                           : &write_usual(memory, PS_REGION_FIRST_BYTES, PS_REGION_FIRST_BYTES,
                                          &chunks, PS_REGION_RETAIN_BYTES)

@@ -9,6 +9,7 @@
  * depot has. A run with free or virgin slices is on the list of its class, others on none; one with
  * used == 0 goes back to the page cache.
  */
+#include "pools/common/chunk.h"
 #include "pools/common/debug.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
@@ -157,7 +158,7 @@ static struct slice_batch take_from_run(struct depot *depot, size_t least) {
  */
 static struct slice_batch take_new_run(size_t class_index) {
     struct slice_batch batch = {NULL, 0, NULL, NULL};
-    struct run *run = ps_pages_alloc(SLICE_RUN_BYTES, SLICE_RUN_BYTES);
+    struct run *run = ps_chunk_pages(SLICE_FAMILY, NULL, SLICE_RUN_BYTES, SLICE_RUN_BYTES);
     if (run == NULL) {
         return batch;
     }

@@ -10,7 +10,6 @@
 #include "pools/engine/os/os.h"
 #include "pools/slice/slice.h"
 
-#define POOL "slices"
 #define FIRST_CAPACITY ((size_t)4096)
 
 struct entry {
@@ -104,7 +103,7 @@ void ps_slice_live_remove(const void *slice, size_t bytes) {
     }
     ps_lock_release(&lock);
     if (misuse != NULL) {
-        ps_debug_misuse(misuse, slice, POOL);
+        ps_debug_misuse(misuse, slice, SLICE_FAMILY);
     }
 }
 

@@ -4,6 +4,7 @@
  */
 #include "pools/slice/slice.h"
 
+#include "pools/common/chunk.h"
 #include "pools/common/debug.h"
 #include "pools/engine/os/lock.h"
 
@@ -12,7 +13,6 @@
 #include <poolshim/source.h>
 #include <string.h>
 
-#define POOL "slices"
 #define ALIGN_MAX ((size_t)64 << 10)
 
 /* The part of a free slice that is not poisoned in checked runs: its links. */
@@ -42,7 +42,7 @@ static void *alloc_block(size_t bytes) {
             errno = ENOMEM;
             return NULL;
         }
-        return ps_pages_alloc(bytes, 0);
+        return ps_chunk_pages(SLICE_FAMILY, NULL, bytes, 0);
     }
     size_t class_index = slice_class(bytes);
     struct ps_slice_cache *cache = ps_slice_cache_get();

@@ -14,6 +14,7 @@
 
 #include <poolshim/slice.h>
 
+#define SLICE_FAMILY "slices"
 #define SLICE_RUN_BYTES ((size_t)64 << 10)
 
 static inline size_t slice_class(size_t bytes) {

@@ -4,6 +4,9 @@
     sites = CallSites([[names.frames_of(sample.locations) for sample in profile.samples]], folds)
     name, callers = sites.of(frames)
 
+Memory of a pool that has a name is named by that, with the function that made it grow as the first
+caller; of another pool the family is added to the function.
+
 In a stack of an interpreted program its innermost function is named, with the line: those of the
 interpreter, and of modules that it calls, are layers.
 
@@ -20,7 +23,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from .folds import Folds, paths_of
-from .pprof import Line
+from .pprof import Line, Pool
 
 CALLERS = 3
 NAMED_WITHIN = 6  # frames of one file: the first with a name says more
@@ -28,6 +31,8 @@ NO_STACK = "[no stack]"
 # Outermost functions that every stack has.
 START = re.compile(r"_start|__libc_start\w*|start_thread|__?clone3?|__GI_\w*clone\w*")
 POOLS = re.compile(r"(?:.*/)?libpoolshim-pools\.so[^/]*")
+POOL_SOURCES = re.compile(r".*/pools/[a-z]+/[a-z_]+\.[ch]|(?:.*/)?poolshim-pools\.[ch]")
+POOL_LAYERS = 16  # frames between a call of the library and the taking of pages
 # Functions that an interpreter lists in a perf map, and its files: where the program's functions
 # have names, those of the interpreter are layers.
 RUNTIMES = (
@@ -46,6 +51,11 @@ class Frame:
     source: str = ""  # of the line, where that is known
     is_place: bool = False
     line: Line | None = None  # of an interpreted program
+
+    @property
+    def pool(self) -> Pool | None:
+        """The pool that this innermost frame names."""
+        return self.line.pool if self.line is not None else None
 
     @property
     def origin(self) -> str:
@@ -128,6 +138,27 @@ def inner_of(frames: Sequence[Frame], folds: Folds) -> int:
     return min(layers_of(frames, is_layer_of(frames, folds)), max(len(frames) - 1, 0))
 
 
+def pool_layers_of(frames: Sequence[Frame], pool: Pool) -> int:
+    """How many innermost frames are the library's own, where a program has it linked in: up to the
+    first of the family's functions, and those in files of the library."""
+    word = pool.family.partition(" ")[0].removesuffix("s")
+    starts = (f"ps_{word}", f"ps::{word}")
+    begin = next((at + 1 for at, one in enumerate(frames[:POOL_LAYERS])
+                  if one.name.startswith(starts)), 0)  # fmt: skip
+    while begin < len(frames) and POOL_SOURCES.fullmatch(frames[begin].source):
+        begin += 1
+    return begin
+
+
+def pool_site_of(frames: Sequence[Frame], pool: Pool, folds: Folds) -> Site:
+    """Of memory of a pool, whose frame is the innermost."""
+    site = site_of(frames[1 + pool_layers_of(frames[1:], pool) :], folds)
+    if not pool.name:
+        return Site(site.function, site.place or Frame(pool.family), site.callers)
+    callers = (site.function, *site.callers) if site.function.name != NO_STACK else ()
+    return Site(frames[0], None, callers[:CALLERS])
+
+
 def site_of(frames: Sequence[Frame], folds: Folds) -> Site:
     """The innermost function that is no layer; of layers alone the outermost."""
     start = next((at for at, one in enumerate(frames) if START.fullmatch(one.name)), 0)
@@ -136,6 +167,8 @@ def site_of(frames: Sequence[Frame], folds: Folds) -> Site:
         return Site(Frame(NO_STACK), None, ())
     if folds.is_off:
         return Site(frames[0], None, tuple(frames[1 : 1 + CALLERS]))
+    if frames[0].pool is not None:
+        return pool_site_of(frames, frames[0].pool, folds)
     line = line_at(frames, folds)
     if line is not None:
         callers = islice(line_callers_of(frames, line, folds), CALLERS)

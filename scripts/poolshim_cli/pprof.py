@@ -22,6 +22,7 @@ from .foreign.text import printable
 
 GZIP_MAGIC = b"\x1f\x8b"
 PROCESS = re.compile(r"process (\d+)\b")  # how a comment begins, or all of it
+POOL_FILE = "[pool]"  # PS_PROFILE_POOL_FILE
 VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
 
 
@@ -41,16 +42,34 @@ class Mapping:
 
 
 @dataclass(frozen=True)
+class Pool:
+    """A pool of the pools library."""
+
+    family: str
+    name: str  # "": it has none
+
+
+@dataclass(frozen=True)
 class Line:
-    """A line of a program that an interpreter runs."""
+    """A line of a program that an interpreter runs; or a pool, of the file POOL_FILE."""
 
     file: str
     function: str
     number: int  # 0: not known
 
     @property
+    def pool(self) -> Pool | None:
+        """The pool; None: it is a line."""
+        if self.file != POOL_FILE:
+            return None
+        family, _, name = self.function.partition(' "')
+        return Pool(printable(family), printable(name.removesuffix('"')))
+
+    @property
     def title(self) -> str:
-        """What a report shows: "leak.py:12 leak_here"."""
+        """What a report shows: "leak.py:12 leak_here", of a pool 'region "sessions"'."""
+        if self.file == POOL_FILE:
+            return printable(self.function)
         name = self.file.rpartition("/")[2] or self.file
         return printable(f"{name}:{self.number} {self.function}" if self.number
                          else f"{name} {self.function}")  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gzip
 
-from .pprof import Line, Location, Mapping, Profile
+from .pprof import Line, Location, Mapping, Profile, Sample
 from .symbols import Symbols
 
 LOW_BITS, NUMBER_BITS = 0x7F, 1 << 64
@@ -77,6 +77,16 @@ class Writer:
         return (numeral(1, self.locations[one]) + numeral(2, mapping) + numeral(3, one.address)
                 + lines)  # fmt: skip
 
+    def labels(self, sample: Sample) -> bytes:
+        """The labels of a pool's memory, as the library writes them."""
+        line = sample.locations[0].line if sample.locations else None
+        pool = line.pool if line is not None else None
+        if pool is None:
+            return b""
+        pairs = [("pool family", pool.family), ("pool", pool.name)]
+        return b"".join(chunk(3, numeral(1, self.text(key)) + numeral(2, self.text(text)))
+                        for key, text in pairs if text)  # fmt: skip
+
     def mapping(self, one: Mapping) -> bytes:
         """The message; its functions are named, or not, for all of it."""
         return (numeral(1, self.mappings[one]) + numeral(2, one.start) + numeral(3, one.limit)
@@ -94,7 +104,7 @@ class Writer:
         for sample in profile.samples:
             ids = b"".join(varint(self.locations[one]) for one in sample.locations)
             values = b"".join(varint(value) for value in sample.values)
-            parts.append(chunk(2, chunk(1, ids) + chunk(2, values)))
+            parts.append(chunk(2, chunk(1, ids) + chunk(2, values) + self.labels(sample)))
         parts += [chunk(4, self.location(one)) for one in self.locations]
         parts += [chunk(3, self.mapping(one)) for one in profile.mappings]
         for (name, file), index in self.functions.items():

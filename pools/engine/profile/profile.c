@@ -36,8 +36,12 @@ static bool take_stack(bool *is_inside, struct ps_sites *sites) {
     }
     sites->count = 0;
     if ((ps_demand_now() & PS_DEMAND_STACKS) != 0) {
+        uintptr_t pool = ps_profile_pool_site();
+        sites->sites[0] = pool;
+        sites->count = pool != 0;
         *is_inside = true;
-        sites->count = ps_profile_trace(sites->sites, PS_PROFILE_FRAMES);
+        sites->count +=
+            ps_profile_trace(sites->sites + sites->count, PS_PROFILE_FRAMES - sites->count);
         *is_inside = false;
     }
     return true;
@@ -272,8 +276,16 @@ PS_AT_START void *ps_profile_resize(void *block, size_t bytes) {
 
 /* ---- pages ---- */
 
+#define POOL_PAGE_BYTES 4096 /* to which the taken bytes are rounded up */
+
 static int64_t x_pages_left; /* bytes until the next sample; 0: not drawn yet */
 static uint64_t x_pages_random;
+
+bool ps_profile_pages_may_be_due(size_t bytes) {
+    /* relaxed: a guess, which another thread's pages may turn wrong; the count is taken later. */
+    int64_t left = ps_load_relaxed(&x_pages_left);
+    return left <= POOL_PAGE_BYTES || (uint64_t)left - POOL_PAGE_BYTES < bytes;
+}
 
 /* True for the run with the next sample. Threads that draw at once may skip one. */
 static bool is_pages_due(size_t bytes, size_t interval_bytes) {
@@ -307,8 +319,6 @@ void ps_profile_pages_taken(void *pages, size_t bytes) {
         tell(&is_inside);
     }
 }
-
-void ps_profile_pages_freed(const void *pages) { (void)remove_sample(pages); }
 
 void ps_profile_fork_child(void) {
     ps_table_fork_child();

@@ -148,7 +148,31 @@ void ps_profile_fork_child(void);
 /* Counts a run, and enters a sample if one is due. */
 void ps_profile_pages_taken(void *pages, size_t bytes);
 
-/* Before a run is freed, or the first part of one. */
-void ps_profile_pages_freed(const void *pages);
+/* True if a run of so many bytes may be the next sample. */
+bool ps_profile_pages_may_be_due(size_t bytes);
+
+/* ---- pools (pool.c): the innermost site of a pool's sample is a line record with its family and
+ * name, as `region "sessions"`, of the file PS_PROFILE_POOL_FILE ---- */
+
+#define PS_PROFILE_POOL_FILE "[pool]"
+
+/* The calling thread takes memory for a pool until ps_profile_pool_ends. bytes: of the pages that
+ * it takes; SIZE_MAX: other memory. name: NULL or the family's: it has none. False, and nothing has
+ * begun, when no sample is due. Cost: of those that are, a line record. */
+bool ps_profile_pool_begins(const char *family, const char *name, size_t bytes);
+void ps_profile_pool_ends(void);
+
+/* The site of the pool that the calling thread takes memory for; 0: there is none. */
+uintptr_t ps_profile_pool_site(void);
+
+/* The texts of a pool's site, without terminators; name_bytes: 0: it has no name. False of other
+ * sites. */
+struct ps_profile_pool {
+    const char *family;
+    const char *name;
+    size_t family_bytes;
+    size_t name_bytes;
+};
+bool ps_profile_pool_of(uintptr_t site, struct ps_profile_pool *out);
 
 #endif

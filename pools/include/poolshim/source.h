@@ -221,7 +221,8 @@ struct ps_chunk_options {
                             chunk of their own */
     ps_oom_handler *oom; /* NULL: none */
     void *oom_context;
-    const char *name; /* for statistics and messages, not copied; NULL: the family's name */
+    const char *name; /* for statistics, heap profiles and messages, not copied: it lives as long as
+                         the pool; NULL: the family's name */
 };
 
 PS_END_DECLS

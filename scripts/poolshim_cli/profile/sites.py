@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any
 
 from ..callsites import CallSites, site_of
 from ..folds import Folds
-from ..pprof import Profile, Sample
+from ..pprof import Pool, Profile, Sample
 from ..symbols import Symbols
 from . import rates
 from .rates import TWO_SIDED_95, Rate, Sum
 
-
+NO_POOL = Pool("", "")
 
 @dataclass(frozen=True)
 class Row:
@@ -29,6 +29,8 @@ class Row:
     rate: Rate | None = None  # None: for how long it was sampled is not known
     file: str = ""  # with its folders, where the function is of an interpreted program
     line: int = 0
+    pool_family: str = ""  # "region"; "" of memory that no pool took
+    pool: str = ""  # its name, if it has one
 
     def to_json(self) -> dict[str, Any]:
         """The figures of the rate beside the others."""
@@ -87,13 +89,17 @@ def rows_of(
     types = [name for name, _ in profile.types]
     found: defaultdict[str, Sums] = defaultdict(Sums)
     places: dict[str, tuple[str, int]] = {}
+    pools: dict[str, Pool] = {}
     for sample, stack in zip(profile.samples, frames, strict=True):
         name, callers = sites.of(stack)
         values = dict(zip(types, sample.values, strict=True))
         found[name].add(values, profile.period)
         found[name].stacks[callers] += values[f"{kind}_space"]
         line = site_of(stack, folds).function.line
-        if line is not None:
+        pool = stack[0].pool if stack else None
+        if pool is not None:
+            pools[name] = pool
+        if line is not None and line.pool is None:
             places[name] = line.file, line.number
     rows = []
     for name, sums in found.items():
@@ -104,6 +110,6 @@ def rows_of(
         )  # fmt: skip
         error = round(TWO_SIDED_95 * math.sqrt(one.variance))
         callers = sums.stacks.most_common(1)[0][0]
-        rows.append(Row(name, one.nbytes, one.blocks, error, callers, rate,
-                        *places.get(name, ())))  # fmt: skip
+        place, pool = places.get(name, ("", 0)), pools.get(name, NO_POOL)
+        rows.append(Row(name, one.nbytes, one.blocks, error, callers, rate, *place, *astuple(pool)))
     return sorted((row for row in rows if row.nbytes > 0), key=lambda row: -row.nbytes)
