@@ -16,6 +16,8 @@
 #include <string.h>
 
 #define POINTS 512        /* in the file: the last eight minutes */
+#define PARTS 32          /* likewise: five minutes and more */
+#define MARKS 4           /* likewise: the last ones */
 #define GROWTH_POINTS 300 /* of the comment on growth: five minutes */
 #define RATE_MS 10000     /* for which growth is given as a rate, too */
 #define CENSUS_MS 10000   /* between two counts of the parts of the memory, which cost about a */
@@ -25,7 +27,9 @@
 #define MS_PER_SECOND 1000
 #define NS_PER_MS 1000000
 
-#define GROWTH_FIELD 101 /* of struct growth; not of profile.proto: readers skip it */
+#define HISTORY_FIELD 101 /* of struct history; not of profile.proto: other readers skip it */
+#define HISTORY_VERSION 2
+#define SOURCE_BYTES 24
 
 struct point {
     uint64_t time_ms; /* since 1970 */
@@ -33,13 +37,39 @@ struct point {
     uint64_t live_bytes; /* by the samples */
 };
 
-/* A ring of points. No command reads it yet: the comment on growth is made of it. */
-struct growth {
-    uint32_t version; /* 1 */
-    uint32_t capacity;
-    uint64_t x_count; /* so far */
-    struct point points[POINTS];
+struct parts {
+    uint64_t time_ms;
+    uint64_t resident_bytes;
+    uint64_t live_bytes;  /* of malloc's blocks, counted */
+    uint64_t pool_bytes;  /* pages that pools have taken */
+    uint64_t slab_bytes;  /* free in slabs */
+    uint64_t page_bytes;  /* free pages */
+    uint64_t limit_bytes; /* 0: there is none, or it is not known yet */
 };
+
+struct mark {
+    uint64_t time_ms;
+    uint64_t usage_bytes;
+    uint64_t limit_bytes;
+    char source[SOURCE_BYTES]; /* zeroes after the text */
+};
+
+/* Three rings, each entry complete before it is counted. Read by scripts/poolshim_cli/flight.py. */
+struct history {
+    uint32_t version; /* HISTORY_VERSION */
+    uint32_t point_capacity;
+    uint32_t part_capacity;
+    uint32_t mark_capacity;
+    uint64_t x_point_count; /* so far, as the next two */
+    uint64_t x_part_count;
+    uint64_t x_mark_count;
+    struct point points[POINTS];
+    struct parts parts[PARTS];
+    struct mark marks[MARKS];
+};
+
+_Static_assert(sizeof(struct history) == 40 + 24 * POINTS + 56 * PARTS + 48 * MARKS,
+               "as flight.py reads it");
 
 static uint64_t wall_ms(void) {
     struct timespec now;
@@ -100,11 +130,15 @@ static void put_comments(struct ps_flight_record *record) {
     }
 }
 
-static void put_growth(struct ps_flight_record *record) {
-    static const uint32_t head[] = {1, POINTS};
+static void put_history(struct ps_flight_record *record) {
+    static const uint32_t head[] = {HISTORY_VERSION, POINTS, PARTS, MARKS};
     struct ps_flight_file *file = &record->file;
-    record->growth = ps_flight_append(file, GROWTH_FIELD, NULL, sizeof(struct growth));
-    memcpy(file->memory + record->growth, head, sizeof head);
+    record->history = ps_flight_append(file, HISTORY_FIELD, NULL, sizeof(struct history));
+    memcpy(file->memory + record->history, head, sizeof head);
+}
+
+static struct history *history_of(const struct ps_flight_record *record) {
+    return (struct history *)(void *)(record->file.memory + record->history);
 }
 
 static void put_numbers(struct ps_flight_record *record) {
@@ -127,7 +161,7 @@ void ps_flight_record_begin(struct ps_flight_record *record, unsigned char *memo
     put_type(record, PS_PPROF_PERIOD_TYPE, PS_FLIGHT_STRING_SPACE, PS_FLIGHT_STRING_BYTES);
     put_numbers(record);
     put_comments(record);
-    put_growth(record);
+    put_history(record);
     ps_flight_enter_named(&record->file);
 }
 
@@ -157,44 +191,52 @@ static void add_part(struct ps_text *text, const char *name, uint64_t bytes) {
 }
 
 /* The parts of the memory, by the engine's counters. */
-static void add_parts(struct ps_flight_record *record, struct ps_text *text,
-                      uint64_t resident_bytes) {
-    struct ps_census *census = &record->census;
+static void count_parts(struct ps_census *census, struct parts *out) {
     ps_census_peek(census);
-    uint64_t live = census->small_live_bytes + census->run_live_bytes + census->map_live_bytes;
-    uint64_t slabs =
+    out->live_bytes = census->small_live_bytes + census->run_live_bytes + census->map_live_bytes;
+    out->pool_bytes = census->pages_bytes;
+    out->slab_bytes =
         census->small_slab_bytes - ps_min(census->small_slab_bytes, census->small_live_bytes);
-    uint64_t pages =
+    out->page_bytes =
         census->cache_dirty_bytes + census->run_cached_bytes + census->map_cached_bytes;
-    uint64_t heap = live + slabs + pages;
-    add_part(text, "live", live);
-    add_part(text, "free in slabs", slabs);
-    add_part(text, "free pages", pages);
-    add_part(text, "other resident memory", resident_bytes - ps_min(resident_bytes, heap));
+    out->limit_bytes = ps_limit_of_mark();
 }
 
-/* is_due: in any case. */
-static void set_parts(struct ps_flight_record *record, uint64_t now_ms, uint64_t resident_bytes,
-                      bool is_due) {
+static void add_parts(struct ps_text *text, const struct parts *parts) {
+    uint64_t heap = parts->live_bytes + parts->pool_bytes + parts->slab_bytes + parts->page_bytes;
+    add_part(text, "live", parts->live_bytes);
+    if (parts->pool_bytes != 0) {
+        add_part(text, "pools", parts->pool_bytes);
+    }
+    add_part(text, "free in slabs", parts->slab_bytes);
+    add_part(text, "free pages", parts->page_bytes);
+    add_part(text, "other resident memory",
+             parts->resident_bytes - ps_min(parts->resident_bytes, heap));
+}
+
+static void set_parts(struct ps_flight_record *record, const struct point *point, uint64_t now_ms) {
     char buffer[TEXT_BYTES];
     struct ps_text text;
-    if (now_ms < record->next_census_ms && !is_due) {
-        return;
-    }
+    struct history *history = history_of(record);
+    struct parts parts = {.time_ms = point->time_ms, .resident_bytes = point->resident_bytes};
+    count_parts(&record->census, &parts);
+    history->parts[history->x_part_count % PARTS] = parts;
+    ps_store_release(&history->x_part_count, history->x_part_count + 1); /* release: after it */
     ps_text_start(&text, buffer, sizeof buffer, PS_TEXT_TO_BUFFER);
-    add_parts(record, &text, resident_bytes);
+    add_parts(&text, &parts);
     set_comment(record, PS_FLIGHT_COMMENT_PARTS, &text);
     uint64_t taken_ms = ps_os_now_ms() - now_ms;
     record->next_census_ms = now_ms + ps_max(CENSUS_SHARE * taken_ms, CENSUS_MS);
 }
 
-static void set_growth(struct ps_flight_record *record, const struct growth *growth,
-                       uint64_t count) {
+static void set_growth(struct ps_flight_record *record) {
+    const struct history *history = history_of(record);
+    uint64_t count = history->x_point_count;
     char buffer[TEXT_BYTES];
     struct ps_text text;
-    const struct point *last = &growth->points[(count - 1) % POINTS];
+    const struct point *last = &history->points[(count - 1) % POINTS];
     const struct point *first =
-        &growth->points[count > GROWTH_POINTS ? (count - GROWTH_POINTS) % POINTS : 0];
+        &history->points[count > GROWTH_POINTS ? (count - GROWTH_POINTS) % POINTS : 0];
     uint64_t time_ms = last->time_ms - ps_min(last->time_ms, first->time_ms);
     bool is_less = last->resident_bytes < first->resident_bytes;
     uint64_t bytes = is_less ? first->resident_bytes - last->resident_bytes
@@ -230,18 +272,20 @@ static void set_state(struct ps_flight_record *record, uint64_t resident_bytes, 
 /* ---- points ---- */
 
 void ps_flight_record_point(struct ps_flight_record *record, const char *word, bool is_due) {
-    struct growth *growth = (struct growth *)(void *)(record->file.memory + record->growth);
+    struct history *history = history_of(record);
     uint64_t now_ms = ps_os_now_ms();
-    uint64_t time_ms = wall_ms();
-    uint64_t resident_bytes = ps_os_rss_bytes();
-    uint64_t count = growth->x_count;
-    growth->points[count % POINTS] = (struct point){time_ms, resident_bytes, ps_table_live_bytes()};
-    ps_store_release(&growth->x_count, count + 1); /* release: after the point */
+    const struct point point = {.time_ms = wall_ms(),
+                                .resident_bytes = ps_os_rss_bytes(),
+                                .live_bytes = ps_table_live_bytes()};
+    history->points[history->x_point_count % POINTS] = point;
+    ps_store_release(&history->x_point_count, history->x_point_count + 1); /* release: after it */
     ps_flight_set_word(&record->file, record->duration,
-                       (time_ms - ps_min(time_ms, record->begin_ms)) * NS_PER_MS);
-    set_parts(record, now_ms, resident_bytes, is_due);
-    set_growth(record, growth, count + 1);
-    set_state(record, resident_bytes, word);
+                       (point.time_ms - ps_min(point.time_ms, record->begin_ms)) * NS_PER_MS);
+    if (now_ms >= record->next_census_ms || is_due) {
+        set_parts(record, &point, now_ms);
+    }
+    set_growth(record);
+    set_state(record, point.resident_bytes, word);
 }
 
 /* ---- the mark ---- */
@@ -257,6 +301,12 @@ void ps_flight_add_usage(struct ps_text *text, const struct ps_limit_mark *mark)
 void ps_flight_record_mark(struct ps_flight_record *record, const struct ps_limit_mark *mark) {
     char buffer[TEXT_BYTES];
     struct ps_text text;
+    struct history *history = history_of(record);
+    struct mark *entry = &history->marks[history->x_mark_count % MARKS];
+    *entry = (struct mark){
+        .time_ms = wall_ms(), .usage_bytes = mark->usage_bytes, .limit_bytes = mark->limit_bytes};
+    memcpy(entry->source, mark->source, strnlen(mark->source, SOURCE_BYTES));
+    ps_store_release(&history->x_mark_count, history->x_mark_count + 1); /* release: after it */
     ps_text_start(&text, buffer, sizeof buffer, PS_TEXT_TO_BUFFER);
     ps_flight_add_usage(&text, mark);
     add_time(&text);

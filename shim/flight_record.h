@@ -28,7 +28,7 @@ enum ps_flight_comment {
 struct ps_flight_record {
     struct ps_flight_file file;
     size_t comments[PS_FLIGHT_COMMENTS]; /* the offsets of their texts in the file */
-    size_t growth;                       /* likewise */
+    size_t history;                      /* likewise */
     size_t duration;
     uint64_t begin_ms; /* since 1970 */
     uint64_t next_census_ms;

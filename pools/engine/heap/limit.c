@@ -45,7 +45,8 @@ struct ps_limit_counts ps_limit_x_counts = {.source = "none"};
 static struct ps_limit_setting hard_setting;
 static uint64_t hard_bytes = UINT64_MAX;
 static uint64_t mark_bytes = UINT64_MAX;
-static uint64_t mark_limit_bytes; /* the limit that the mark is near */
+static uint64_t mark_limit_bytes;   /* the limit that the mark is near */
+static uint64_t x_told_limit_bytes; /* the same for readers without the lock; 0: no mark */
 static const char *mark_source;
 static bool is_marked; /* the mark was reached, and usage has not fallen since */
 
@@ -144,6 +145,12 @@ static void look_up_limit(void) {
     mark_bytes = is_soft      ? soft_bytes
                  : is_limited ? part_of(whole, PS_LIMIT_MARK_PERCENT)
                               : UINT64_MAX;
+    /* relaxed: a figure by itself. */
+    ps_store_relaxed(&x_told_limit_bytes, mark_bytes != UINT64_MAX ? mark_limit_bytes : 0);
+}
+
+uint64_t ps_limit_of_mark(void) {
+    return ps_load_relaxed(&x_told_limit_bytes); /* relaxed: it may be old */
 }
 
 static void set_pressure(enum ps_pressure pressure) {

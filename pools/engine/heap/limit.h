@@ -85,6 +85,10 @@ struct ps_limit_mark {
     const char *source; /* as of struct ps_limit_counts */
 };
 
+/* The limit that the mark is near, at the last comparison; 0: there is none, or it is not known
+ * yet. Any thread. */
+uint64_t ps_limit_of_mark(void);
+
 /* Called when the mark is reached, without locks, in a call of malloc or free or by the background
  * thread: must not allocate, and preserves errno. The engine has a weak one that does nothing. */
 PS_HOOK void ps_limit_reached(const struct ps_limit_mark *mark);
