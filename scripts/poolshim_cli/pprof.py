@@ -22,6 +22,7 @@ from .foreign.text import printable
 
 GZIP_MAGIC = b"\x1f\x8b"
 PROCESS = re.compile(r"process (\d+)\b")  # how a comment begins, or all of it
+HISTORY = 101  # the field of a flight record
 POOL_FILE = "[pool]"  # PS_PROFILE_POOL_FILE
 VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
 
@@ -112,6 +113,7 @@ class Profile:
     time_nanos: int = 0
     duration_nanos: int = 0
     pid: int | None = None  # None: not known
+    history: bytes = b""  # of a flight record: flight.py
 
     def is_same_process(self, other: Profile) -> bool:
         """Judged by the files: a forked child has its parent's addresses and another id. A later
@@ -283,6 +285,7 @@ class Reader:
             time_nanos=self.one(9),
             duration_nanos=self.one(10),
             pid=int(processes[0][1]) if processes else None,
+            history=content(self.top.get(HISTORY, [b""])[-1]),
         )
         profile.samples = list(self.samples(self.locations(mappings)))
         if any(len(sample.values) != len(types) for sample in profile.samples):

@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-from .. import files, places, pprof, pprof_write, preload, symbols
+from .. import files, flight, places, pprof, pprof_write, preload, symbols
 from ..callsites import CallSites
 from ..errors import CANNOT_EXECUTE, NOT_FOUND, BadRequest, Failed, OwnFailure
 from ..folds import Folds
@@ -347,7 +347,13 @@ def profile_process(request: Request) -> int:
 def read_file(request: Request, path: Path) -> None:
     """Lists the content of a file."""
     profile = pprof.read(path)
-    report(request, profile, symbols.names_of(profile, perf_map_of(pid_of(path))), sys.stdout)
+    history = flight.history_of(profile, str(path))
+    if history is not None:
+        profile.comments = [one for one in profile.comments if not flight.GROWTH.match(one)]
+        profile.comments += flight.remarks(history)
+    more: dict[str, object] = {"flight": history.to_json() if history is not None else None}
+    names = symbols.names_of(profile, perf_map_of(pid_of(path)))
+    report(request, profile, names, sys.stdout, more)
 
 
 def main(words: list[str]) -> int:

@@ -124,7 +124,7 @@ def shared(watch: Watch) -> str:
             "of medium Memory, --shm-size): they count until they are deleted")  # fmt: skip
 
 
-def limit(watch: Watch, used: int) -> str:
+def limit(used: int) -> str:
     """Of a limit that the live set fills."""
     wanted = -(-round(LIMIT_SPARE * used) // (16 * MIB)) * 16
     return (f"raise the limit to {wanted} MiB or more, or allocate less: no allocator reduces live "

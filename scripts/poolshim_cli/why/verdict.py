@@ -147,7 +147,7 @@ def limited(watch: Watch) -> Verdict | None:
     text = (f"limit too low for the live set: {mib(used)} of {mib(level.limit)} "
             f"({percent(used, level.limit)}) cannot be dropped, and do not grow; "
             f"{level.source} of {level.path} sets the limit")  # fmt: skip
-    step = steps.limit(watch, used) if concerns(watch) else steps.group(group)
+    step = steps.limit(used) if concerns(watch) else steps.group(group)
     return Verdict("limit", used, text, step, "limit")
 
 
