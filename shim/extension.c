@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * poolshim_stats_read and poolshim_purge; their contract is in the public header. No locks; the
- * census takes the engine's.
+ * poolshim_stats_read, poolshim_peak_begin and poolshim_purge; their contract is in the public
+ * header. No locks; the census takes the engine's.
  */
 #include "pools/include/poolshim/poolshim.h"
 
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/page/purge.h"
+#include "pools/engine/profile/demand.h"
+#include "pools/engine/profile/profile.h"
 #include "pools/engine/record/census.h"
 
 #include <errno.h>
@@ -15,7 +17,9 @@
 
 static void read_stats(struct poolshim_stats *out) {
     struct ps_census census;
+    struct ps_profile_counts sampled;
     ps_census_take(&census);
+    ps_profile_count(&sampled);
     uint64_t small_count = 0;
     for (uint32_t i = 0; i < census.class_count; i++) {
         small_count += census.classes[i].live_blocks;
@@ -45,6 +49,7 @@ static void read_stats(struct poolshim_stats *out) {
         .thread_count = ps_background_threads(),
         .limit_bytes = census.limit_bytes,
         .limit_near_count = census.limit_near_count,
+        .sampled_peak_bytes = sampled.peak_bytes,
     };
 }
 
@@ -60,6 +65,15 @@ int poolshim_stats_read(struct poolshim_stats *stats, size_t bytes) {
     memset(stats, 0, bytes);
     memcpy(stats, &known, known.bytes);
     errno = saved_errno;
+    return 0;
+}
+
+int poolshim_peak_begin(void) {
+    if (!ps_demand_has_begun()) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    ps_profile_begin_period();
     return 0;
 }
 

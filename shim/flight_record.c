@@ -4,6 +4,7 @@
  */
 #include "shim/flight_record.h"
 
+#include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/clock.h"
 #include "pools/engine/os/os.h"
@@ -144,7 +145,9 @@ static struct history *history_of(const struct ps_flight_record *record) {
 static void put_numbers(struct ps_flight_record *record) {
     struct ps_pprof_message numbers = {.length = 0};
     ps_pprof_add_number(&numbers, PS_PPROF_TIME_NANOS, record->begin_ms * NS_PER_MS);
-    ps_pprof_add_number(&numbers, PS_PPROF_PERIOD, ps_profile_settings.interval_bytes);
+    /* relaxed: a number by itself. */
+    ps_pprof_add_number(&numbers, PS_PPROF_PERIOD,
+                        ps_load_relaxed(&ps_profile_settings.x_interval_bytes));
     ps_pprof_add_number(&numbers, PS_PPROF_DEFAULT_TYPE, PS_FLIGHT_STRING_INUSE_SPACE);
     record->duration = ps_flight_append_numbers(&record->file, &numbers, PS_PPROF_DURATION_NANOS);
 }

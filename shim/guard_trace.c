@@ -47,7 +47,8 @@ PS_AT_START static int look_at(struct dl_phdr_info *info, size_t info_bytes, voi
 }
 
 __attribute__((constructor(103))) PS_AT_START static void library_loaded(void) {
-    bool may_profile = ps_profile_settings.interval_bytes != 0; /* on demand, at any time */
+    /* On demand, at any time. relaxed: whether it is 0 does not change after the start. */
+    bool may_profile = ps_load_relaxed(&ps_profile_settings.x_interval_bytes) != 0;
     if (ps_guard_period != 0 || may_profile || ps_trace_is_on()) {
         ps_unwind_start();
         struct search search = {.address = (uintptr_t)look_at};

@@ -181,7 +181,8 @@ PS_AT_START void ps_profile_at_start(void) {
         return;
     }
     /* relaxed, both: the program has no threads yet. */
-    ps_store_relaxed(&x_peak_bytes, PEAK_FIRST_SAMPLES * ps_profile_settings.interval_bytes);
+    ps_store_relaxed(&x_peak_bytes,
+                     PEAK_FIRST_SAMPLES * ps_load_relaxed(&ps_profile_settings.x_interval_bytes));
     ps_store_relaxed(&x_due_ms,
                      ps_os_now_ms() + (uint64_t)settings->profile_every_s * MS_PER_SECOND);
     start_process = ps_process_id();

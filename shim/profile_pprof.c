@@ -5,6 +5,7 @@
  */
 #include "shim/profile.h"
 
+#include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/draw.h"
 #include "pools/engine/os/clock.h"
@@ -218,7 +219,8 @@ static void put_head(struct writer *writer) {
     put_type(writer, PS_PPROF_SAMPLE_TYPE, STRING_INUSE_SPACE, STRING_BYTES);
     put_type(writer, PS_PPROF_SAMPLE_TYPE, STRING_PINNED_SPACE, STRING_BYTES);
     put_type(writer, PS_PPROF_PERIOD_TYPE, STRING_SPACE, STRING_BYTES);
-    put_number(writer, PS_PPROF_PERIOD, ps_profile_settings.interval_bytes);
+    /* relaxed: a number by itself. */
+    put_number(writer, PS_PPROF_PERIOD, ps_load_relaxed(&ps_profile_settings.x_interval_bytes));
     put_number(writer, PS_PPROF_DEFAULT_TYPE, STRING_INUSE_SPACE);
     put_number(writer, PS_PPROF_TIME_NANOS,
                (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);

@@ -9,6 +9,7 @@
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/page/retention.h"
+#include "pools/engine/profile/demand.h"
 #include "shim/config.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ static const struct ps_option *find(const char *name) {
 static bool may_change(const struct ps_option *option) {
     enum ps_option_index index = (enum ps_option_index)(option - ps_options);
     return index == PS_OPTION_PURGE_DELAY_MS || index == PS_OPTION_CACHE_MAX ||
-           index == PS_OPTION_LIMIT;
+           index == PS_OPTION_LIMIT || index == PS_OPTION_PROFILE_INTERVAL;
 }
 
 /* Returns 0 or an errno. */
@@ -58,6 +59,8 @@ static int apply(enum ps_option_index index, const struct ps_config *config) {
     case PS_OPTION_LIMIT:
         ps_limit_set(&config->limit);
         return 0;
+    case PS_OPTION_PROFILE_INTERVAL:
+        return ps_demand_set_interval(config->profile_interval_bytes) ? 0 : ENOTSUP;
     default:
         return EPERM;
     }

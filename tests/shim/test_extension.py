@@ -134,8 +134,25 @@ static int slow(void) {
     return 0;
 }
 
+/* The peaks of two parts, at two intervals. */
+static int peaks(void) {
+    errno = 0;
+    int failed = poolshim_peak_begin();
+    printf("[\\"%s\\"", failed == (errno != 0 ? -1 : 0) ? errors[errno] : "?");
+    fill_and_free(100000, 300);
+    fill_and_free(100000, 100);
+    printf(", %llu", (unsigned long long)read_stats().sampled_peak_bytes);
+    poolshim_set("PROFILE_INTERVAL", "64");
+    free(malloc(1 << 20));
+    poolshim_peak_begin();
+    fill_and_free(1000, 100);
+    printf(", %llu]", (unsigned long long)read_stats().sampled_peak_bytes);
+    return 0;
+}
+
 int main(int count, char **words) {
-    if (poolshim_stats_read == NULL || poolshim_purge == NULL || poolshim_set == NULL) {
+    if (poolshim_stats_read == NULL || poolshim_purge == NULL || poolshim_set == NULL ||
+        poolshim_peak_begin == NULL) {
         return 3;
     }
     switch (words[1][1]) {
@@ -143,6 +160,7 @@ int main(int count, char **words) {
     case 'i': return sizes();
     case 'u': return purge();
     case 'l': return slow();
+    case 'e': return words[1][0] == 'p' ? peaks() : set(count, words);
     default: return set(count, words);
     }
 }
@@ -214,6 +232,7 @@ def test_purge_delay_set_at_run_time_holds_at_once(run_shim: RunShim, program: P
         (["PURGE_DELAY_MS", "", "PURGE_DELAY_MS", "soon", "purge_delay_ms", "-1"],
          "EINVAL EINVAL EINVAL"),
         (["LIMIT", "101%", "LIMIT", "1K", "CACHE_MAX", "1X"], "EINVAL EINVAL EINVAL"),
+        (["PROFILE_INTERVAL", "4KiB", "profile-interval", "0"], "0 EINVAL"),
         (["HARDEN", "3", "SIZE_CLASSES", "8,16", "harden", "x"], "EPERM EPERM EPERM"),
         (["", "1", "POOLSHIM_", "1", "PURGE_DELAY", "1", "PURGE_DELAY_MS_", "1"],
          "ENOENT ENOENT ENOENT ENOENT"),
@@ -223,6 +242,20 @@ def test_settings_are_checked(
     run_shim: RunShim, program: Path, words: list[str], errors: str
 ) -> None:
     assert ask(run_shim, program, "set", *words) == errors
+
+
+def test_peaks_of_parts(run_shim: RunShim, program: Path) -> None:
+    found = json.loads(ask(run_shim, program, "peaks", PROFILE="/dev/null",
+                           PROFILE_INTERVAL="4KiB"))  # fmt: skip
+    assert found[0] == "0"
+    assert abs(found[1] - 300 * 102400) < 1 << 20
+    assert abs(found[2] - 100 * 1024) < 8 << 10
+    assert json.loads(ask(run_shim, program, "peaks")) == ["ENOTSUP", 0, 0]
+
+
+def test_what_is_not_sampled_has_no_interval(run_shim: RunShim, program: Path) -> None:
+    answer = ask(run_shim, program, "set", "PROFILE_INTERVAL", "4KiB", HARDEN="1")
+    assert answer == "ENOTSUP"
 
 
 def test_hardened_processes_keep_no_mappings(run_shim: RunShim, program: Path) -> None:

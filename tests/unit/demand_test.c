@@ -72,6 +72,19 @@ FRESH_TEST(a_reader_gets_samples_until_it_stops_asking) {
     check_live_blocks(0);
 }
 
+FRESH_TEST(the_interval_of_the_configuration_changes) {
+    engine_config.profile = true;
+    start_sampled(INTERVAL);
+    check_work(200, INTERVAL);
+    uint64_t count = samples();
+    CHECK(ps_demand_set_interval(INTERVAL / 16));
+    work(20); /* each thread notices it */
+    double before = made_bytes();
+    double bytes = work(200);
+    CHECK_CMP(fabs(made_bytes() - before - bytes), <=, SIGMAS * sqrt(bytes * 700 * KIB));
+    CHECK_CMP(samples() - count, >, 4 * count);
+}
+
 FRESH_TEST(a_loop_over_one_block_of_any_size_notices) {
     static const size_t sizes[] = {16, 3000, 20 * KIB, 100 * KIB, 700 * KIB, 40 * MIB};
     start_sampled(INTERVAL);

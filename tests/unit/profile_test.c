@@ -48,7 +48,7 @@ static struct exact {
 
 static double variance_of(size_t bytes) {
     double b = (double)bytes;
-    double hit = -expm1(-b / (double)ps_profile_settings.interval_bytes);
+    double hit = -expm1(-b / (double)ps_profile_settings.x_interval_bytes);
     return b * b * (1 - hit) / hit;
 }
 

@@ -42,7 +42,7 @@ static size_t interval_for(uint32_t set) {
     uint64_t asked = ps_load_relaxed(&ps_demand_x_request.x_interval_bytes);
     bool is_asked = (set & PS_DEMAND_STACKS) == PS_DEMAND_READER && asked != 0;
     return is_asked ? (size_t)ps_min(asked, PS_DEMAND_INTERVAL_MOST)
-                    : ps_profile_settings.interval_bytes;
+                    : ps_load_relaxed(&ps_profile_settings.x_interval_bytes);
 }
 
 static void begin_epoch(size_t interval_bytes) {
@@ -98,6 +98,18 @@ PS_AT_START void ps_demand_start(const struct ps_config *config) {
         change(lasting);
         ps_lock_release(&demand_lock);
     }
+}
+
+bool ps_demand_set_interval(size_t interval_bytes) {
+    /* relaxed, both: a number by itself; only its change to or from 0, at the start, says more. */
+    if (ps_load_relaxed(&ps_profile_settings.x_interval_bytes) == 0) {
+        return false;
+    }
+    ps_lock_acquire(&demand_lock);
+    ps_store_relaxed(&ps_profile_settings.x_interval_bytes, interval_bytes);
+    change(ps_demand_now());
+    ps_lock_release(&demand_lock);
+    return true;
 }
 
 /* True if a request is new, or the last one is over. */

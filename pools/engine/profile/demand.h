@@ -15,7 +15,8 @@
  * last one written applies to all; readers lower it only. A profile that is written to a file has
  * its own. The other side: scripts/poolshim_cli/profile/live.py.
  *
- * Any thread. Lock: PS_RANK_DEMAND, also while the table is mapped; only the start blocks on it.
+ * Any thread. Lock: PS_RANK_DEMAND, also while the table is mapped; only the start and a change of
+ * the interval block on it.
  */
 #ifndef PS_PROFILE_DEMAND_H
 #define PS_PROFILE_DEMAND_H
@@ -70,6 +71,10 @@ static inline bool ps_demand_has_begun(void) {
 /* Stores the settings for later demands; begins sampling when the configuration requests a
  * profile. */
 void ps_demand_start(const struct ps_config *config);
+
+/* Changes the interval of the configuration, of later samples. False where the mode is another than
+ * the plain one, which samples nothing. Any thread, without locks. */
+bool ps_demand_set_interval(size_t interval_bytes);
 
 /* Compares the demands with the probes' semaphores and with what readers ask for, and begins or
  * ends sampling. Called when a slow call, or the background thread, has read the clock. */

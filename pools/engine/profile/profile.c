@@ -22,7 +22,7 @@ struct ps_profile_settings ps_profile_settings;
 PS_AT_START bool ps_profile_start(const struct ps_config *config) {
     ps_stray_start(config);
     ps_profile_settings.seed = config->profile_seed;
-    ps_profile_settings.interval_bytes = config->profile_interval_bytes;
+    ps_profile_settings.x_interval_bytes = config->profile_interval_bytes;
     ps_demand_start(config);
     return true;
 }

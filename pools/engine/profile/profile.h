@@ -41,11 +41,11 @@
 #define PS_PROFILE_FRAMES 64 /* of a stack, the innermost */
 
 struct ps_profile_settings {
-    size_t interval_bytes; /* as configured; 0: the mode is another than the plain one */
+    size_t x_interval_bytes; /* as configured; 0: the mode is another than the plain one */
     uint32_t seed;
 };
 
-/* Written once, at start. */
+/* Written at start; the interval also by ps_demand_set_interval. */
 extern PS_HIDDEN struct ps_profile_settings ps_profile_settings;
 
 /* Sums over samples, each multiplied by its weight. */
@@ -54,6 +54,14 @@ struct ps_profile_sums {
     uint64_t made_bytes;
     uint64_t live_weight;
     uint64_t live_bytes;
+};
+
+/* Live memory of a stack, of samples of the last period alone. number: of the period, or of the
+ * peak at which that was so; where it is not the last one's, a stack has not changed since. */
+struct ps_profile_mark {
+    uint64_t live_weight;
+    uint64_t live_bytes;
+    uint64_t number;
 };
 
 /* A line of a program that an interpreter runs. The texts have no terminator. */
@@ -88,6 +96,8 @@ struct ps_profile_stack {
     struct ps_profile_stack *next; /* older one */
     struct ps_profile_stack *chain;
     struct ps_profile_sums x_sums;
+    struct ps_profile_mark x_period; /* now */
+    struct ps_profile_mark x_peak;   /* before the first change since the peak */
     uint32_t hash;
     uint32_t count;
     uint32_t x_place;  /* of its copy in the flight record; 0: it has none. Table lock */
@@ -115,10 +125,18 @@ struct ps_profile_counts {
     uint64_t live_bytes;       /* sum over all stacks */
     uint64_t medium_count;     /* live samples in medium regions, for the census */
     uint64_t medium_bytes;     /* of their pages */
+    uint64_t period_number;    /* periods that have begun since the start */
+    uint64_t period_sample;    /* the number of the last sample before it */
+    uint64_t period_bytes;     /* live_bytes of samples since then */
+    uint64_t peak_bytes;       /* the most of that */
+    uint64_t peak_number;      /* peaks since the start */
 };
 /* Written under the table's lock. Read from outside the process, too: record/layout.h. */
 extern PS_HIDDEN struct ps_profile_counts ps_profile_x_counts;
 void ps_profile_count(struct ps_profile_counts *out);
+
+/* Begins a period, whose peak counts later samples alone. Any thread; O(1). */
+void ps_profile_begin_period(void);
 
 /* Stores the sites of the calling thread, innermost first, at most `limit`; returns how many.
  * Called at each sample, without locks: must not allocate, and preserves errno. The engine has a

@@ -12,6 +12,7 @@
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/metadata.h"
+#include "pools/engine/profile/period.h"
 
 #include <string.h>
 
@@ -20,13 +21,9 @@
 #define BYTES_PER_BUCKET 16384
 #define MAP_UNIT ((size_t)64 << 10)
 
-/* Factors of a sample's part in the sums, which are modulo 2^64. */
-#define ALLOCATED ((uint64_t)1)
-#define FREED ((uint64_t)-1)
-
-/* The longest section is ps_table_add of a new stack: 4 sums, 6 counts, 3 heads, the end of the
- * used part, the sequence. */
-PS_SPARSE PS_UNDO_LOG(table_undo, 24);
+/* The longest section is ps_table_add of a new stack: 4 sums, 8 of its two marks, 8 counts, 3
+ * heads, twice the end of the used part, the sequence. */
+PS_SPARSE PS_UNDO_LOG(table_undo, 32);
 static struct ps_lock table_lock = PS_LOCK_INIT_UNDO(PS_RANK_PROFILE, &table_undo);
 static struct ps_profile_stack **stacks; /* constant, as the next three */
 static struct ps_sample **samples;
@@ -71,7 +68,7 @@ static void *take_memory(size_t bytes) {
     return memory;
 }
 
-static void add_to(uint64_t *word, uint64_t amount) {
+void ps_table_add_to(uint64_t *word, uint64_t amount) {
     PS_UNDO_NOTE(&table_undo, *word);
     ps_store_relaxed(word, *word + amount); /* relaxed: readers want a snapshot */
 }
@@ -89,7 +86,7 @@ static struct ps_profile_stack *make_stack(const struct ps_sites *sites, uint32_
     size_t site_bytes = sites->count * sizeof sites->sites[0];
     struct ps_profile_stack *stack = take_memory(sizeof *stack + site_bytes);
     if (stack == NULL) {
-        add_to(&ps_profile_x_counts.lost_stack_count, 1);
+        ps_table_add_to(&ps_profile_x_counts.lost_stack_count, 1);
         return &ps_table_x_lost;
     }
     struct ps_profile_stack **bucket = &stacks[hash & (ps_table_memory.bucket_count - 1)];
@@ -159,20 +156,21 @@ static struct ps_sample *unlink_sample(const void *block) {
 }
 
 static void count_made(const struct ps_sample *sample) {
-    add_to(&ps_profile_x_counts.sample_count, 1);
-    add_to(&sample->stack->x_sums.made_weight, sample->weight);
-    add_to(&sample->stack->x_sums.made_bytes, bytes_of(sample));
+    ps_table_add_to(&ps_profile_x_counts.sample_count, 1);
+    ps_table_add_to(&sample->stack->x_sums.made_weight, sample->weight);
+    ps_table_add_to(&sample->stack->x_sums.made_bytes, bytes_of(sample));
 }
 
-/* sign: ALLOCATED or FREED. */
+/* sign: PS_TABLE_ALLOCATED or PS_TABLE_FREED. */
 static void count_live(const struct ps_sample *sample, uint64_t sign) {
-    add_to(&sample->stack->x_sums.live_weight, sign * sample->weight);
-    add_to(&sample->stack->x_sums.live_bytes, sign * bytes_of(sample));
-    add_to(&ps_profile_x_counts.live_bytes, sign * bytes_of(sample));
+    ps_table_add_to(&sample->stack->x_sums.live_weight, sign * sample->weight);
+    ps_table_add_to(&sample->stack->x_sums.live_bytes, sign * bytes_of(sample));
+    ps_table_add_to(&ps_profile_x_counts.live_bytes, sign * bytes_of(sample));
     if (sample->is_medium) {
-        add_to(&ps_profile_x_counts.medium_count, sign);
-        add_to(&ps_profile_x_counts.medium_bytes, sign * medium_bytes_of(sample));
+        ps_table_add_to(&ps_profile_x_counts.medium_count, sign);
+        ps_table_add_to(&ps_profile_x_counts.medium_bytes, sign * medium_bytes_of(sample));
     }
+    ps_period_count(sample, sign);
 }
 
 /* After all changes of its sums. */
@@ -284,7 +282,7 @@ static struct ps_line_record *make_line(const struct ps_profile_line *line, uint
 
 /* ---- any thread ---- */
 
-static void begin_change(void) {
+void ps_table_begin_change(void) {
     ps_lock_acquire(&table_lock);
     PS_UNDO_NOTE(&table_undo, ps_table_memory.x_sequence);
     /* relaxed: the fence orders it before all changes, which a reader's system calls see so. */
@@ -292,7 +290,7 @@ static void begin_change(void) {
     ps_fence_stores();
 }
 
-static void end_change(void) {
+void ps_table_end_change(void) {
     /* release: after all changes. */
     ps_store_release(&ps_table_memory.x_sequence, ps_table_memory.x_sequence + 1);
     ps_lock_release(&table_lock);
@@ -300,7 +298,7 @@ static void end_change(void) {
 
 bool ps_table_add(const struct ps_sample *new_one, const struct ps_sites *sites) {
     struct ps_sample made = *new_one;
-    begin_change();
+    ps_table_begin_change();
     made.stack = stack_of(sites);
     count_made(&made);
     made.number = (uint32_t)ps_profile_x_counts.sample_count;
@@ -308,13 +306,13 @@ bool ps_table_add(const struct ps_sample *new_one, const struct ps_sites *sites)
     if (sample != NULL) {
         PS_UNDO_NOTE(&table_undo, sample->chain); /* it may have been a free one */
         *sample = made;
-        count_live(&made, ALLOCATED);
+        count_live(&made, PS_TABLE_ALLOCATED);
         link_sample(sample, (const void *)made.block);
     } else {
-        add_to(&ps_profile_x_counts.lost_block_count, 1);
+        ps_table_add_to(&ps_profile_x_counts.lost_block_count, 1);
     }
     copy_sums(made.stack);
-    end_change();
+    ps_table_end_change();
     return sample != NULL;
 }
 
@@ -325,10 +323,10 @@ uintptr_t ps_profile_line_site(const struct ps_profile_line *line) {
     uint32_t hash = hash_line(line);
     struct ps_line_record *record = find_line(line, hash);
     if (record == NULL) {
-        begin_change();
+        ps_table_begin_change();
         record = find_line(line, hash); /* another thread may have made it */
         record = record != NULL ? record : make_line(line, hash);
-        end_change();
+        ps_table_end_change();
     }
     return record != NULL
                ? PS_PROFILE_LINE_SITE + (uintptr_t)((char *)record - ps_table_memory.base)
@@ -346,13 +344,13 @@ void ps_profile_line_of(uintptr_t site, struct ps_profile_line *out) {
 }
 
 void ps_table_set_requested(const void *block, size_t bytes) {
-    begin_change();
+    ps_table_begin_change();
     struct ps_sample *sample = *place_of(block);
     if (sample != NULL) {
         PS_UNDO_NOTE(&table_undo, sample->requested_bytes);
         sample->requested_bytes = bytes;
     }
-    end_change();
+    ps_table_end_change();
 }
 
 size_t ps_table_find(const void *block) {
@@ -364,38 +362,38 @@ size_t ps_table_find(const void *block) {
 }
 
 size_t ps_table_remove(const void *block) {
-    begin_change();
+    ps_table_begin_change();
     struct ps_sample *sample = unlink_sample(block);
     size_t bytes = 0;
     if (sample != NULL) {
         bytes = sample->bytes;
-        count_live(sample, FREED);
+        count_live(sample, PS_TABLE_FREED);
         copy_sums(sample->stack);
         return_sample(sample);
     }
-    end_change();
+    ps_table_end_change();
     return bytes;
 }
 
 struct ps_sample *ps_table_take(const void *block) {
-    begin_change();
+    ps_table_begin_change();
     struct ps_sample *sample = unlink_sample(block);
-    end_change();
+    ps_table_end_change();
     return sample;
 }
 
 void ps_table_put(struct ps_sample *sample, const void *block) {
-    begin_change();
+    ps_table_begin_change();
     link_sample(sample, block);
-    end_change();
+    ps_table_end_change();
 }
 
 void ps_table_drop(struct ps_sample *sample) {
-    begin_change();
-    count_live(sample, FREED);
+    ps_table_begin_change();
+    count_live(sample, PS_TABLE_FREED);
     copy_sums(sample->stack);
     return_sample(sample);
-    end_change();
+    ps_table_end_change();
 }
 
 void ps_table_walk(void (*visit)(const struct ps_sample *sample, void *context), void *context) {

@@ -58,6 +58,22 @@ struct ps_sites {
     uintptr_t sites[PS_PROFILE_FRAMES];
 };
 
+/* ---- for period.c, too ---- */
+
+/* Factors of a sample's part in the sums, which are modulo 2^64. */
+#define PS_TABLE_ALLOCATED ((uint64_t)1)
+#define PS_TABLE_FREED ((uint64_t)-1)
+
+/* A section of changes: with the lock, undone as a whole in the child of a fork that interrupts it,
+ * seen as a whole by readers outside of the process. */
+void ps_table_begin_change(void);
+void ps_table_end_change(void);
+
+/* In a section: adds to a word of the table, or of its counts. */
+void ps_table_add_to(uint64_t *word, uint64_t amount);
+
+/* ---- samples ---- */
+
 /* Counts a sample and enters it; stack, chain and number are set here. False when there was no
  * room: the sample was counted as allocated and freed. */
 bool ps_table_add(const struct ps_sample *sample, const struct ps_sites *sites);

@@ -97,6 +97,8 @@ struct poolshim_stats {
     uint64_t thread_count; /* threads that have begun and not ended, as far as the library knows */
     uint64_t limit_bytes;  /* POOLSHIM_LIMIT; 0: none, or not compared with yet */
     uint64_t limit_near_count;
+
+    uint64_t sampled_peak_bytes; /* of blocks since poolshim_peak_begin: see there */
 };
 
 /*
@@ -112,6 +114,24 @@ struct poolshim_stats {
 POOLSHIM_API int poolshim_stats_read(struct poolshim_stats *stats, size_t bytes);
 
 /*
+ * Begins a period. sampled_peak_bytes is the most memory that was live at once in the last period,
+ * of blocks that were allocated in it, as the samples of the heap profile (POOLSHIM_PROFILE)
+ * estimate it. The first period begins with the process. A program measures one of its parts so:
+ *
+ *     poolshim_peak_begin();
+ *     part();
+ *     poolshim_stats_read(&stats, sizeof stats);
+ *     printf("%llu\n", (unsigned long long)stats.sampled_peak_bytes);
+ *
+ * Blocks of all threads count. The standard deviation for n blocks of b bytes, each much smaller
+ * than POOLSHIM_PROFILE_INTERVAL, is the root of n * b * the interval.
+ *
+ * Returns 0, or -1 with errno ENOTSUP when allocations have never been sampled. Allocates nothing.
+ * Any thread, at any time; not in signal handlers. O(1).
+ */
+POOLSHIM_API int poolshim_peak_begin(void);
+
+/*
  * Releases free memory to the system at once, except for about keep_bytes.
  *
  * Returns the released bytes, including those that other threads have released meanwhile; 0: there
@@ -123,12 +143,15 @@ POOLSHIM_API size_t poolshim_purge(size_t keep_bytes);
 /*
  * Changes a setting, from now on.
  *
- * name: PURGE_DELAY_MS, CACHE_MAX or LIMIT, also as POOLSHIM_PURGE_DELAY_MS or purge-delay-ms;
- * value: as in the variable, "1000" or "80%". The child of a fork inherits it, the program that
- * exec starts does not. LIMIT may be set to off.
+ * name: PURGE_DELAY_MS, CACHE_MAX, LIMIT or PROFILE_INTERVAL, also as POOLSHIM_PURGE_DELAY_MS or
+ * purge-delay-ms; value: as in the variable, "1000" or "80%". The child of a fork inherits it, the
+ * program that exec starts does not. LIMIT may be set to off. PROFILE_INTERVAL is of later samples;
+ * a thread notices it when its next sample of the earlier interval is due, or at its next call that
+ * takes another path than the fast one.
  *
  * Returns 0, or -1 with errno set: ENOENT no such option, EPERM it is frozen at the start, EINVAL
- * not a value of it, ENOTSUP without effect in this process (CACHE_MAX, where blocks are hardened).
+ * not a value of it, ENOTSUP without effect in this process (CACHE_MAX, where blocks are hardened;
+ * PROFILE_INTERVAL, where allocations cannot be sampled).
  * Allocates nothing. Any thread, at any time; not in signal handlers. O(1); about 14 KiB of stack.
  */
 POOLSHIM_API int poolshim_set(const char *name, const char *value);

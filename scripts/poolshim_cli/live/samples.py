@@ -35,6 +35,8 @@ class Stack:
     sites: tuple[int, ...] = ()
     made_weight: int = 0
     made_bytes: int = 0
+    peak_weight: int = 0  # live at the peak of the period, of the period (poolshim_peak_begin)
+    peak_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,12 @@ class Samples:
             "stack.made_weight", "stack.made_bytes", "stack.count", "stack.chain"
         )
         self.sites_at = layout.offset("stack.sites")
+        self.marks = self.period = None
+        if "stack.peak_number" in layout.numbers:  # an older library has none
+            parts = ("weight", "bytes", "number")
+            names = [f"stack.{mark}_{part}" for mark in ("period", "peak") for part in parts]
+            self.marks = layout.record(*names)
+            self.period = layout.record("profile.period_number", "profile.peak_number")
         self.line_site = self.line_limit = 0
         if "line.site" in layout.numbers:  # an older library has none
             self.line_site, self.line_limit = map(layout.offset, ("line.site", "line.limit"))
@@ -124,18 +132,33 @@ class Samples:
             is_settled = self.header.of(self.variable("table"))[2:] == (end, sequence)
             if is_settled or attempt == ATTEMPTS:
                 break
-        snapshot = self.parse(table, base, buckets)
+        period = self.period.of(counts) if self.period else ()
+        snapshot = self.parse(table, base, buckets, period)
         snapshot.is_settled = is_settled and sequence % 2 == 0
         (snapshot.sample_count, snapshot.lost_stacks, snapshot.lost_blocks,
          snapshot.live_bytes) = self.counts.of(counts)  # fmt: skip
         made_weight, made_bytes, _, _ = self.stack.of(lost)
-        snapshot.stacks[self.layout.place("lost_stack")] = Stack((), made_weight, made_bytes)
+        snapshot.stacks[self.layout.place("lost_stack")] = Stack(
+            (), made_weight, made_bytes, *self.peak_of(lost, 0, period)
+        )
         return snapshot
 
-    def parse(self, table: bytes, base: int, buckets: int) -> Snapshot:
+    def peak_of(self, table: bytes, at: int, period: tuple[int, ...]) -> tuple[int, int]:
+        """Of the stack there, at the peak of the period. One without a change since had then the
+        same. period: its number, and that of its peak."""
+        if self.marks is None or not period:
+            return 0, 0
+        weight, nbytes, number, peak_weight, peak_bytes, peak = self.marks.of(table, at)
+        if number != period[0]:
+            return 0, 0
+        return (peak_weight, peak_bytes) if peak == period[1] else (weight, nbytes)
+
+    def parse(
+        self, table: bytes, base: int, buckets: int, period: tuple[int, ...] = ()
+    ) -> Snapshot:
         """The chains of both halves of the buckets."""
         places = memoryview(table)[: buckets * 2 * WORD].cast("Q")
-        stacks = dict(self.stacks(table, base, places[:buckets]))
+        stacks = dict(self.stacks(table, base, places[:buckets], period))
         sites = {site for stack in stacks.values() for site in stack.sites}
         return Snapshot(
             stacks, dict(self.lines(table, sites)),
@@ -169,7 +192,9 @@ class Samples:
                 yield Sample(*values, bool(is_medium))
                 address, left = chain, left - 1
 
-    def stacks(self, table: bytes, base: int, heads: memoryview) -> Iterator[tuple[int, Stack]]:
+    def stacks(
+        self, table: bytes, base: int, heads: memoryview, period: tuple[int, ...]
+    ) -> Iterator[tuple[int, Stack]]:
         """The stacks with their addresses."""
         least, last = heads.nbytes * 2, len(table) - self.sites_at
         left = len(table) // max(self.sites_at, SAMPLE_BYTES_MIN)
@@ -180,5 +205,6 @@ class Samples:
                 start = address - base + self.sites_at
                 data = table[start : start + min(count, FRAMES_MAX) * WORD]
                 sites = tuple(memoryview(data[: len(data) // WORD * WORD]).cast("Q"))
-                yield address, Stack(sites, made_weight, made_bytes)
+                peak = self.peak_of(table, address - base, period)
+                yield address, Stack(sites, made_weight, made_bytes, *peak)
                 address, left = chain, left - 1
