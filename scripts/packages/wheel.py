@@ -20,6 +20,12 @@ from .staging import Machine, Release, project_table
 PACKAGE = "poolshim_cli"
 NATIVE = f"{PACKAGE}/native"
 PROGRAMS = f"{NATIVE}/programs"
+ENTRY_POINTS = f"""[console_scripts]
+poolshim = {PACKAGE}.__main__:main
+
+[pytest11]
+poolshim = {PACKAGE}.pytest_plugin
+"""
 
 
 def metadata(what: Release, project: dict[str, Any], readme: str) -> str:
@@ -81,8 +87,7 @@ def make_wheel(
         f"{info}/METADATA": (metadata(what, project, readme).encode(), False),
         f"{info}/WHEEL": (f"Wheel-Version: 1.0\nGenerator: scripts/package\n"
                           f"Root-Is-Purelib: false\nTag: {tag}\n".encode(), False),
-        f"{info}/entry_points.txt":
-            (f"[console_scripts]\npoolshim = {PACKAGE}.__main__:main\n".encode(), False),
+        f"{info}/entry_points.txt": (ENTRY_POINTS.encode(), False),
         f"{info}/licenses/LICENSE": ((source / "LICENSE").read_bytes(), False),
     }  # fmt: skip
     record = "".join(record_line(name, content) for name, (content, _) in files.items())

@@ -208,6 +208,13 @@ def test_debian_packages_with_what_they_recommend(bare: Bare, dist: Path) -> Non
     assert len(found) == 1, found
 
 
+LIMITED = '''import pytest
+@pytest.mark.poolshim_limit("1 KiB")
+def test_it():
+    bytearray(1 << 20)
+'''
+
+
 def test_wheel_in_a_fresh_environment(bare: Bare, dist: Path) -> None:
     wheel = only(dist, "*.whl")
     out = bare(f"""
@@ -220,11 +227,15 @@ def test_wheel_in_a_fresh_environment(bare: Bare, dist: Path) -> None:
         poolshim doctor -- python3
         poolshim compare --runs 2 --allocators glibc,poolshim --no-noise --csv - -- true
         poolshim --version
+        /venv/bin/pip install -q pytest
+        echo '{LIMITED}' > test_it.py
+        pytest --poolshim test_it.py || echo "pytest ended with $?"
         /venv/bin/pip uninstall -y -q poolshim
         find /venv -name '*poolshim*'
         """, wheel)  # fmt: skip
     assert "/venv/lib/python3.11/site-packages/poolshim_cli/native/libpoolshim.so" in out
     assert "\n/venv\n" in out and "the preload takes effect in python3" in out
+    assert "test_it.py:4 test_it" in out and "pytest ended with 1" in out
     first, _, library = out.splitlines()[-3:]
     assert first.startswith("poolshim 0.") and library.startswith("library: 0.")
 

@@ -135,12 +135,12 @@ class Looks:
             process.memory.close()
             self.ended[pid] = process
 
-    def settled(self, most_s: float) -> Look:
+    def settled(self, most_s: float, pause_s: float = SETTLE_S) -> Look:
         """When two readings agree; the last one where they do not in that time."""
         self.family_s = 0.0
         until_s, look = time.monotonic() + most_s, self.take()
         while time.monotonic() < until_s:
-            time.sleep(SETTLE_S)
+            time.sleep(pause_s)
             before, look = look, self.take()
             if before.nbytes == look.nbytes:
                 break

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+from collections.abc import Sequence
 from typing import Any, TextIO
 from xml.etree import ElementTree
 
@@ -29,7 +30,7 @@ def width_of(stream: TextIO) -> int:
 
 
 def amount(value: float, unit: int) -> str:
-    """Bytes in KiB or MiB, without the unit."""
+    """Bytes in MiB, KiB or bytes, without the unit."""
     is_small = unit == MIB and 0 < abs(value) < unit / 10
     return f"{value / unit:.{3 if is_small else 1}f}"
 
@@ -37,7 +38,8 @@ def amount(value: float, unit: int) -> str:
 def unit_of(change: Change) -> tuple[int, str]:
     """That in which a growth is printed."""
     largest = max(abs(change.mean), change.error)
-    return (MIB, "MiB") if largest >= MIB else (KIB, "KiB")
+    units = ((MIB, "MiB"), (KIB, "KiB"), (1, "bytes"))
+    return next(one for one in units if largest >= one[0] or one[0] == 1)
 
 
 def scaled(change: Change, scale: float) -> Change:
@@ -97,20 +99,28 @@ def notes_of(request: Request, found: Outcome) -> list[str]:
     return notes
 
 
+def wrapped(text: str, width: int) -> list[str]:
+    """A sentence in lines."""
+    return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def body_lines(found: Outcome, notes: Sequence[str], top: int, width: int) -> list[str]:
+    """All below the head."""
+    lines = site_lines(found, top, width)
+    for size, change in found.verdict.sizes.items():
+        lines += wrapped(size_text(size, change, found), width)
+    for note in notes:
+        lines += wrapped(f"note: {note}", width)
+    return lines
+
+
 def text_of(request: Request, found: Outcome, width: int = WIDTH) -> str:
     """The report."""
-    def wrapped(text: str) -> list[str]:
-        return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
-
-    lines = wrapped(head_of(found))
+    lines = wrapped(head_of(found), width)
     if request.requests:
         each = scaled(found.verdict.nbytes, 1 / request.requests)
-        lines += wrapped(f"per request: {each.mean:+.1f} bytes ± {each.error:.1f}")
-    lines += site_lines(found, request.top, width)
-    for size, change in found.verdict.sizes.items():
-        lines += wrapped(size_text(size, change, found))
-    for note in notes_of(request, found):
-        lines += wrapped(f"note: {note}")
+        lines += wrapped(f"per request: {each.mean:+.1f} bytes ± {each.error:.1f}", width)
+    lines += body_lines(found, notes_of(request, found), request.top, width)
     return "\n".join(lines) + "\n"
 
 

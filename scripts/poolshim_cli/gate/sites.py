@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from .. import pprof, symbols
-from ..callsites import CallSites
+from ..callsites import CallSites, Frame
 from ..folds import Folds
 from ..live.memory import contradictions
 from ..live.samples import Sample, Snapshot, Stack
@@ -22,6 +22,7 @@ from ..profile.live import sites_of
 from ..profile.sites import TWO_SIDED_95
 from .looks import LARGE, Look, Looks
 
+Part = Callable[[list[Frame]], list[Frame]]
 SHARE_LEAST = 0.05  # of the growth of all sites, of one that is listed
 
 
@@ -89,19 +90,30 @@ def stack_sums(
 
 
 def growth(
-    looks: Looks, first: Look, last: Look, rounds: float, sizes: set[int], folds: Folds
+    looks: Looks, first: Look, last: Look, rounds: float, sizes: set[int], folds: Folds,
+    part: Part = list,
 ) -> tuple[list[Row], list[str]]:
     """Sites that grow, most first, and notes on missing names."""
-    notes: list[str] = []
-    named, frames_of_all = [], []
+    found = {}
     for pid in sorted(first.samples.keys() | last.samples.keys()):
         with contradictions(pid):
-            stacks = stack_sums(looks, pid, first, last, sizes)
+            found[pid] = stack_sums(looks, pid, first, last, sizes)
+    return rows_of(looks, found, rounds, folds, part)
+
+
+def rows_of(
+    looks: Looks, stacks_of: Mapping[int, Mapping[tuple[pprof.Location, ...], Sums]],
+    rounds: float, folds: Folds, part: Part,
+) -> tuple[list[Row], list[str]]:
+    """The sites of the stacks of processes, per round. part: that of a stack which is named."""
+    notes: list[str] = []
+    named, frames_of_all = [], []
+    for pid, stacks in stacks_of.items():
         profile = pprof.Profile(samples=[pprof.Sample(stack, ()) for stack in stacks])
         process = looks.process(pid)
         names = symbols.names_of(profile, process.perf_map, process.root.folder)
         notes += [note for note in names.notes if note not in notes]
-        pairs = [(names.frames_of(stack), sums) for stack, sums in stacks.items()]
+        pairs = [(part(names.frames_of(stack)), sums) for stack, sums in stacks.items()]
         named += pairs
         frames_of_all.append([frames for frames, _ in pairs])
     sites, found = CallSites(frames_of_all, folds, is_short=True), defaultdict[str, Sums](Sums)
