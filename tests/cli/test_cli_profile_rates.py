@@ -122,7 +122,7 @@ CALLERS = ("caller", "another_caller_with_a_name", "main")
 
 @each_row("width", [110, 80, 50])
 def test_tables_fit_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "width_of", lambda _: width)
+    monkeypatch.setattr(table, "columns_of", lambda _: width)
     out = io.StringIO()
     rows = [Row(LONG, 3 << 20, 100, 1 << 18, CALLERS, RATE), Row("g", 1 << 20, 7, 9, (), RATE)]
     table.print_rows([*rows, rows[1]], 2, out)
@@ -139,7 +139,7 @@ def test_tables_fit_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_profile_without_times_has_no_rates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "width_of", lambda _: 80)
+    monkeypatch.setattr(table, "columns_of", lambda _: 80)
     out = io.StringIO()
     table.print_rows([Row("g", 1 << 20, 7, 9, ())], 2, out)
     assert out.getvalue().splitlines()[0].split() == ["MiB", "±", "%", "blocks", "call", "site"]

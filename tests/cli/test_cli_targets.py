@@ -168,8 +168,8 @@ def test_a_program_by_its_name(spawn: Start, tmp_path: Path) -> None:
     processes = [spawn([program, "-S", "-c", SILENT], **home) for _ in range(2)]
     first, second = processes
     line = complaint(stats(program.name), 2)
-    assert line == (f"{program.name} names 2 processes, PID names one: {first.pid} ({program.name})"
-                    f", {second.pid} ({program.name})\n")  # fmt: skip
+    assert line == (f"{program.name} names 2 processes, and PID has to be one of them: "
+                    f"{first.pid} ({program.name}), {second.pid} ({program.name})\n")  # fmt: skip
     first.kill()
     first.wait()
     done = stats(program.name)

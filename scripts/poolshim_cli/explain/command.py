@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import files, option_words, places, preload
+from .. import files, option_words, places, preload, terminal
 from ..errors import BadRequest, Failed
 from ..folds import Folds
 from ..live import targets
@@ -162,7 +162,8 @@ def observe(request: Request) -> tuple[Watch, int]:
     """The requested watch, and the command's exit status."""
     if request.pid:
         if sys.stderr.isatty():
-            print(f"watching for {request.seconds:g} s; Ctrl-C ends it early", file=sys.stderr)
+            text = f"watching for {request.seconds:g} s; Ctrl-C ends it early"
+            print(terminal.folded(text, sys.stderr), file=sys.stderr)
         return runs.watch_process(
             request.pid, request.seconds, request.every_s, size_of(request.interval)
         ), 0
@@ -271,7 +272,8 @@ def main(words: list[str]) -> int:
         report.write(history, verdict, request.top, sys.stderr, notes)
     gain = try_setting(request, verdict) if request.is_verify else None
     if gain is not None:
-        print("\n".join(report.wrapped("verified", gain.text())), file=sys.stderr)
+        width = terminal.width_of(sys.stderr)
+        print("\n".join(report.wrapped("verified", gain.text(), width)), file=sys.stderr)
         notes.append(f"verified: {gain.text()}")
     if request.html is not None:
         files.write_whole(request.html, html.to_html(history, verdict, notes).encode())

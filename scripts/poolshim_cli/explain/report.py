@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The report on a terminal: a picture of 80 columns, the account, the call sites, the verdict."""
+"""The report on a terminal: a picture, the account, the call sites, the verdict.
+
+    report.write(history, verdict, 10, sys.stderr, notes)
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ import os
 import textwrap
 from typing import TextIO
 
+from ..terminal import WIDTH, width_of
 from .account import PARTS
 from .history import Course, History
 from .verdict import Verdict, mib
 
-WIDTH = 80
 HEIGHT = 14
 LETTERS = {
     "live": "L", "rounding": "r", "pinned": "P", "room": "u", "cache": "c", "huge": "h",
@@ -23,7 +26,7 @@ COLOURS = {
     "stacks": 34, "other": 94, "files": 90, "shared": 96, "code": 37, "metadata": 93, "profile": 90,
 }  # fmt: skip
 LEAST_SHARE = 0.0005  # of a part that the table lists
-SITE_COLUMNS = 46
+ROUNDING_LEAST = 70  # columns, from which on the table has the rounding of call sites
 
 
 def columns_of(history: History, count: int) -> list[dict[str, float]]:
@@ -52,10 +55,10 @@ def column_text(parts: dict[str, float], unit: float) -> list[str]:
     return cells
 
 
-def picture(history: History, is_coloured: bool) -> list[str]:
+def picture(history: History, is_coloured: bool, width: int) -> list[str]:
     """Resident memory over time, by what it is for."""
     label = 10
-    columns = columns_of(history, WIDTH - label)
+    columns = columns_of(history, width - label)
     most = max(sum(parts.values()) for parts in columns)
     unit = most / HEIGHT if most else 1.0
     cells = [column_text(parts, unit) for parts in columns]
@@ -68,7 +71,7 @@ def picture(history: History, is_coloured: bool) -> list[str]:
     moments = [one for one in history.watch.moments if history.pid in one.accounts]
     end = f"{moments[-1].at_s:.1f} s"
     start = f"{moments[0].at_s:.1f} s"
-    lines.append(" " * label + start + end.rjust(WIDTH - label - len(start)))
+    lines.append(" " * label + start + end.rjust(width - label - len(start)))
     return lines
 
 
@@ -92,28 +95,41 @@ def account_lines(history: History, is_coloured: bool) -> list[str]:
     return lines
 
 
-def site_lines(courses: list[Course], top: int) -> list[str]:
+def figures_of(live: float, pinned: float, rounding: float, width: int) -> str:
+    """The figures of call sites, in bytes."""
+    parts = [f"{live / 2**20:9.1f}", f"{pinned / 2**20:8.1f}", f"{rounding / 2**20:9.1f}"]
+    return " ".join(parts if width >= ROUNDING_LEAST else parts[:2])
+
+
+def site_text(title: str, figures: str, width: int) -> list[str]:
+    """A call site in a line, which 80 columns have room for; in fewer it is folded."""
+    if width >= WIDTH:
+        line = figures + title
+        return [line if len(line) <= width else line[: width - 1] + "…"]
+    return textwrap.wrap(title, width, initial_indent=figures, break_on_hyphens=False,
+                         subsequent_indent=" " * len(figures))  # fmt: skip
+
+
+def site_lines(courses: list[Course], top: int, width: int) -> list[str]:
     """The lines of call sites: live and pinned bytes."""
     shown = [one for one in courses if one.site.live + one.site.pinned > 0]
     if not shown:
         return []
-    lines = [f"{'live':>9} {'pinned':>8} {'rounding':>9}  call site"]
+    titles = f"{'live':>9} {'pinned':>8}" + f" {'rounding':>9}" * (width >= ROUNDING_LEAST)
+    lines = [f"{titles}  call site"]
     for one in shown[:top]:
-        title = one.title
-        title = title if len(title) <= WIDTH - 30 else title[: WIDTH - 31] + "…"
-        lines.append(f"{one.site.live / 2**20:9.1f} {one.site.pinned / 2**20:8.1f} "
-                     f"{one.site.rounding / 2**20:9.1f}  {title}")  # fmt: skip
+        figures = figures_of(one.site.live, one.site.pinned, one.site.rounding, width)
+        lines += site_text(one.title, f"{figures}  ", width)
     if len(shown) > top:
-        rest = shown[top:]
+        rest = [one.site for one in shown[top:]]
         live, pinned, rounding = (
-            sum(getattr(one.site, name) for one in rest) / 2**20
-            for name in ("live", "pinned", "rounding")
+            sum(getattr(one, name) for one in rest) for name in ("live", "pinned", "rounding")
         )
-        lines.append(f"{live:9.1f} {pinned:8.1f} {rounding:9.1f}  {len(rest)} more")
+        lines.append(f"{figures_of(live, pinned, rounding, width)}  {len(rest)} more")
     return lines
 
 
-def family_lines(history: History) -> list[str]:
+def family_lines(history: History, width: int) -> list[str]:
     """The other processes, where there are some."""
     others = sorted(
         (one for pid, one in history.moment.accounts.items() if pid != history.pid),
@@ -123,16 +139,17 @@ def family_lines(history: History) -> list[str]:
     for one in others[:5]:
         name = history.watch.commands.get(one.pid, "")
         copied = f", {mib(one.copied)} of it copied after the fork" if one.copied >= 1 << 20 else ""
-        lines += wrapped("besides", f"{name} (process {one.pid}) with {mib(one.rss)}{copied}")
+        lines += wrapped("besides", f"{name} (process {one.pid}) with {mib(one.rss)}{copied}",
+                         width)  # fmt: skip
     if len(others) > 5:
         rest = mib(sum(one.rss for one in others[5:]))
-        lines += wrapped("besides", f"{len(others) - 5} more processes with {rest}")
+        lines += wrapped("besides", f"{len(others) - 5} more processes with {rest}", width)
     return lines
 
 
-def wrapped(title: str, text: str) -> list[str]:
+def wrapped(title: str, text: str, width: int) -> list[str]:
     """A sentence as lines."""
-    return textwrap.wrap(text, WIDTH, initial_indent=f"{title}: ", subsequent_indent="  ")
+    return textwrap.wrap(text, width, initial_indent=f"{title}: ", subsequent_indent="  ")
 
 
 def head_of(history: History) -> str:
@@ -150,14 +167,15 @@ def write(
 ) -> None:
     """All of it."""
     is_coloured = stream.isatty() and "NO_COLOR" not in os.environ
-    lines = textwrap.wrap(head_of(history), WIDTH, subsequent_indent="  ")
-    lines += [*picture(history, is_coloured), ""]
+    width = width_of(stream)
+    lines = textwrap.wrap(head_of(history), width, subsequent_indent="  ")
+    lines += [*picture(history, is_coloured, width), ""]
     lines += [*account_lines(history, is_coloured), ""]
-    sites = site_lines(history.courses, top)
+    sites = site_lines(history.courses, top, width)
     lines += [*sites, ""] if sites else []
-    lines += family_lines(history)
+    lines += family_lines(history, width)
     for note in notes:
-        lines += wrapped("note", note)
+        lines += wrapped("note", note, width)
     title = "no verdict" if verdict.cause == "unknown" else "verdict"
-    lines += [*wrapped(title, verdict.text), *wrapped("advice", verdict.advice)]
+    lines += [*wrapped(title, verdict.text, width), *wrapped("advice", verdict.advice, width)]
     print("\n".join(lines), file=stream)

@@ -17,7 +17,7 @@ import sys
 import time
 from types import FrameType
 
-from .. import files, places, preload
+from .. import files, places, preload, terminal
 from ..errors import GIVING_UP, Failed
 from . import report
 from .arguments import HELP, Request, parse
@@ -65,5 +65,6 @@ def main(words: list[str]) -> int:
     if request.is_json:
         print(json.dumps(report.to_json(request, found)))
     else:
-        print(report.text_of(request, found, report.width_of(sys.stderr)), end="", file=sys.stderr)
+        width = terminal.width_of(sys.stderr)
+        print(report.text_of(request, found, width), end="", file=sys.stderr)
     return Failed.status if found.verdict.does_grow else 0

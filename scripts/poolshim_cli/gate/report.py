@@ -3,30 +3,21 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import Any
 from xml.etree import ElementTree
 
 from ..foreign.text import printable
+from ..terminal import WIDTH
 from .arguments import Request
 from .judge import Change
 from .looks import LARGE
 from .outcome import Outcome
 from .sites import Row
 
-WIDTH, WIDTH_LEAST, WIDTH_UNFOLDED = 80, 40, 1000
+WIDTH_UNFOLDED = 1000
 KIB, MIB = 1 << 10, 1 << 20
-
-
-def width_of(stream: TextIO) -> int:
-    """Columns of the terminal; 80 without one."""
-    try:
-        columns = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else WIDTH
-    except (OSError, ValueError):
-        return WIDTH
-    return max(WIDTH_LEAST, min(columns or WIDTH, WIDTH))
 
 
 def amount(value: float, unit: int) -> str:

@@ -107,7 +107,8 @@ def judged(request: Request, trend: Trend, program: str) -> Outcome:
     pieces = pieces_of(looks, request.rounds)
     if not pieces:
         raise OwnFailure(
-            f"{program} ended too soon to tell: {len(looks)} looks at its memory, and "
+            f"{program} ended too soon to tell: {len(looks)} look{'s' * (len(looks) != 1)} at its "
+            "memory, and "
             f"{2 * ROUNDS_LEAST + 1} are needed, better twice as many: a longer loop helps"
         )
     span_s = looks[-1].at_s - looks[0].at_s

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 from .. import control
 from ..errors import Failed
 from ..foreign import files
+from ..terminal import NO_TERMINAL
 from .census import Census, Reader, SizeClass
 from .figures import FIGURES, Figure
 from .memory import PAGE_BYTES, READING_SECONDS, Memory, Unreadable
@@ -27,6 +30,8 @@ QUOTED_LIMIT = 64
 NAME_MAX = 4096
 CLASS_COLUMNS = (("block bytes", 12), ("live blocks", 14), ("live bytes", 16), ("slabs", 9),
                  ("slab bytes", 16), ("waste bytes", 16), ("waste %", 9))  # fmt: skip
+CLASS_OPTIONAL = (4, 5, 3, 6)  # of these columns; the first is left out first
+LINE_COLUMNS = 2 + LABEL_COLUMN + NUMBER_COLUMN + len(" bytes") + SIZE_COLUMN
 UNITS = ("KiB", "MiB", "GiB")
 
 
@@ -184,45 +189,62 @@ def percent(part: int, whole: int) -> str:
     return f"{tenths // 10}.{tenths % 10}"
 
 
-def class_line(*cells: int | str) -> str:
-    """One row of the last table."""
-    return "".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, CLASS_COLUMNS)) + "\n"
+def class_columns(columns: int) -> list[int]:
+    """The columns of the last table that a terminal has room for."""
+    found = list(range(len(CLASS_COLUMNS)))
+    for least in CLASS_OPTIONAL:
+        if sum(CLASS_COLUMNS[at][1] for at in found) <= columns:
+            break
+        found.remove(least)
+    return found
 
 
-def class_lines(census: Census) -> str:
-    """Classes with live blocks, all others in one line, the sum."""
-    lines = class_line(*(title for title, _ in CLASS_COLUMNS))
+def class_rows(census: Census) -> Iterator[tuple[int | str, ...]]:
+    """Titles, classes with live blocks, all others in one line, the sum."""
+    yield tuple(title for title, _ in CLASS_COLUMNS)
     for one in census.classes:
         if one.live_blocks:
-            lines += class_line(one.block_bytes, one.live_blocks, one.live_bytes, one.slabs,
-                                one.slab_bytes, one.waste_bytes,
-                                percent(one.waste_bytes, one.slab_bytes))  # fmt: skip
+            yield (one.block_bytes, one.live_blocks, one.live_bytes, one.slabs, one.slab_bytes,
+                   one.waste_bytes, percent(one.waste_bytes, one.slab_bytes))  # fmt: skip
     empty = [one for one in census.classes if not one.live_blocks and one.slabs]
     if empty:
         nbytes = sum(one.slab_bytes for one in empty)
-        lines += class_line("unused", 0, 0, sum(one.slabs for one in empty), nbytes, nbytes, "")
+        yield "unused", 0, 0, sum(one.slabs for one in empty), nbytes, nbytes, ""
     waste, nbytes = census.small_waste_bytes, census.small_slab_bytes
-    return lines + class_line("all", census.small_live_blocks, census.small_live_bytes,
-                              census.small_slabs, nbytes, waste,
-                              percent(waste, nbytes))  # fmt: skip
+    yield ("all", census.small_live_blocks, census.small_live_bytes, census.small_slabs, nbytes,
+           waste, percent(waste, nbytes))  # fmt: skip
 
 
-def table(report: Report) -> str:
-    """For people."""
-    lines = f"poolshim {report.release}: statistics of process {report.pid}, "
-    lines += quoted(report.program) + "\n"
+def class_lines(census: Census, columns: int) -> str:
+    """The last table."""
+    shown = class_columns(columns)
+    return "".join("".join(f"{row[at]:>{CLASS_COLUMNS[at][1]}}" for at in shown) + "\n"
+                   for row in class_rows(census))  # fmt: skip
+
+
+def value_text(figure: Figure, value: int | str | None, columns: int) -> str:
+    """The value of a row; a size in bytes, too, where there is room."""
+    shown = "unknown" if value is None else str(value)
+    if figure.unit != "BYTES" or not isinstance(value, int):
+        return f"{shown:>{NUMBER_COLUMN}}"
+    if columns < LINE_COLUMNS:
+        return f"{rounded(value):>{NUMBER_COLUMN}}"
+    return f"{shown:>{NUMBER_COLUMN}} bytes{rounded(value):>{SIZE_COLUMN}}"
+
+
+def table(report: Report, columns: int = NO_TERMINAL) -> str:
+    """For people: as the library writes it, or narrower where a terminal has no room for that."""
+    head = f"poolshim {report.release}: statistics of process {report.pid}, "
+    head += quoted(report.program)
+    lines = textwrap.fill(head, columns, subsequent_indent="  ") + "\n"
     section = ""
     for figure in FIGURES:
         if figure.section != section:
             section = figure.section
             lines += f"\n{section.replace('_', ' ')}\n"
-        value = value_of(report, figure)
-        shown = "unknown" if value is None else str(value)
-        lines += f"  {figure.label:{LABEL_COLUMN}}{shown:>{NUMBER_COLUMN}}"
-        if figure.unit == "BYTES" and value is not None:
-            lines += f" bytes{rounded(value):>{SIZE_COLUMN}}"
-        lines += "\n"
-    return lines + "\nsize classes\n" + class_lines(report.census)
+        value = value_text(figure, value_of(report, figure), columns)
+        lines += f"  {figure.label:{LABEL_COLUMN}}{value}\n"
+    return lines + "\nsize classes\n" + class_lines(report.census, columns)
 
 
 def take(pid: int) -> Report:

@@ -106,7 +106,7 @@ def pid_of(word: str, what: str = "PID") -> int:
     """The one process that a word names; one line that lists several."""
     found = pids_of(word, what)
     if len(found) > 1:
-        raise BadRequest(f"{word} names {len(found)} processes, {what} names one: "
+        raise BadRequest(f"{word} names {len(found)} processes, and {what} has to be one of them: "
                          f"{described(found)}")  # fmt: skip
     return found[0]
 

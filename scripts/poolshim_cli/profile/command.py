@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-from .. import files, flight, places, pprof, pprof_write, preload, symbols
+from .. import files, flight, places, pprof, pprof_write, preload, symbols, terminal
 from ..callsites import CallSites
 from ..errors import CANNOT_EXECUTE, NOT_FOUND, BadRequest, Failed, OwnFailure
 from ..folds import Folds
@@ -65,7 +65,7 @@ def report(
     kind, sampled_s = kind_of(request, profile), profile.duration_nanos / 1e9
     seconds = sampled_s or run_s
     draw_profile(request, profile, names)
-    rows = rows_of(profile, names, kind, request.folds, seconds)
+    rows = rows_of(profile, names, kind, request.folds, seconds, not request.is_json)
     if request.is_json:
         found = {"kind": kind, "interval_bytes": profile.period, "comments": profile.comments,
                  "notes": names.notes, "sites": [row.to_json() for row in rows],
@@ -75,15 +75,16 @@ def report(
     total = profile.total(f"{kind}_space")
     made = f"{mib(profile.total('alloc_space'))} MiB allocated"
     duration = f"{seconds:.1f} s" if seconds >= 1 else rates.seconds_text(seconds)
-    head = (f"{mib(total)} MiB {what_of(kind, sampled_s)}, {made}"
-            f"{f' in {duration}' if seconds else ''}; a sample every "
-            f"{profile.period / 1024:g} KiB")  # fmt: skip
-    print(table.folded(head, stream), file=stream)
+    made += f" in {duration}" if seconds else " since the start" * (kind == "alloc")
+    live = f"{mib(total)} MiB live at the end, " if kind == "inuse" else ""
+    head = f"{live}{made}; a sample every {profile.period / 1024:g} KiB"
+    print(terminal.folded(head, stream), file=stream)
     if kind == "alloc" and not request.is_alloc:
-        print("nearly nothing was live at the end: these are all allocations", file=stream)
+        text = "nearly nothing was live at the end: these are all allocations"
+        print(terminal.folded(text, stream), file=stream)
     table.print_rows(rows, request.top, stream)
     for line in (*profile.comments, *names.notes):
-        print(table.folded(f"note: {line}", stream), file=stream)
+        print(terminal.folded(f"note: {line}", stream), file=stream)
 
 
 def draw(path: Path, node: flame.Node, title: str, note: str, is_difference: bool = False) -> None:
@@ -107,7 +108,7 @@ def draw_profile(request: Request, profile: pprof.Profile, names: symbols.Symbol
 
 
 def named(
-    paths: list[str], folds: Folds
+    paths: list[str], folds: Folds, is_short: bool
 ) -> tuple[list[pprof.Profile], list[dict[dumps.Stack, dumps.Sums]], list[str]]:
     """Profiles, their stacks, and notes on missing names. Names are looked up once for all of
     them."""
@@ -115,7 +116,7 @@ def named(
     every = pprof.Profile(samples=[sample for one in profiles for sample in one.samples])
     names = symbols.names_of(every, perf_map_of(pid_of(Path(paths[0]))))
     frames = ([names.frames_of(sample.locations) for sample in one.samples] for one in profiles)
-    sites = CallSites(frames, folds)
+    sites = CallSites(frames, folds, is_short)
     return profiles, [dumps.stacks_of(one, names, sites) for one in profiles], names.notes
 
 
@@ -127,16 +128,18 @@ def report_changes(
         sites = [row.to_json(seconds) for row in rows]
         print(json.dumps({"sites": sites, "notes": notes, "seconds": round(seconds, 3) or None}))
         return
-    print(table.folded(head, sys.stdout))
+    print(terminal.folded(head, sys.stdout))
     if rows:
         table.print_changes(rows, request.top, sys.stdout, seconds)
     for line in notes:
-        print(table.folded(f"note: {line}", sys.stdout))
+        print(terminal.folded(f"note: {line}", sys.stdout))
 
 
 def diff(request: Request) -> None:
     """Two profiles."""
-    (before, after), (old, new), notes = named(request.command, request.folds)
+    (before, after), (old, new), notes = named(
+        request.command, request.folds, not request.is_json
+    )
     kind = "alloc" if request.is_alloc else "inuse"
     # Loaded at the same addresses, and the later one counts no less: a run of its own differs.
     is_same = (
@@ -181,7 +184,7 @@ def check_one_process(paths: list[str], profiles: list[pprof.Profile]) -> None:
 
 def leaks(request: Request) -> None:
     """Two profiles or more of one process, by their times."""
-    profiles, found, notes = named(request.command, request.folds)
+    profiles, found, notes = named(request.command, request.folds, not request.is_json)
     check_one_process(request.command, profiles)
     order = sorted(range(len(found)), key=lambda at: profiles[at].time_nanos)
     found = [found[at] for at in order]
@@ -310,8 +313,9 @@ def profile_command(request: Request) -> int:
         path, profile = largest(paths)
         found = pid_of(path)
         if len(paths) > 1:
-            print(f"{len(paths)} processes wrote a profile; this is process {found}, which "
-                  "allocated most", file=sys.stderr)  # fmt: skip
+            text = (f"{len(paths)} processes wrote a profile; this is process {found}, which "
+                    "allocated most")  # fmt: skip
+            print(terminal.folded(text, sys.stderr), file=sys.stderr)
         names = symbols.names_of(profile, perf_map_of(found))
         run_s = max(profile.time_nanos - begun_nanos, 0) / 1e9
         report(request, profile, names, sys.stderr, run_s=run_s)
@@ -328,7 +332,8 @@ def profile_process(request: Request) -> int:
             files.check_writable(Path(str(path).replace("%p", str(request.pid))))
     seconds = request.seconds if request.seconds is not None else SECONDS
     if sys.stderr.isatty():
-        print(f"sampling for {seconds:g} s; Ctrl-C ends it early", file=sys.stderr)
+        text = f"sampling for {seconds:g} s; Ctrl-C ends it early"
+        print(terminal.folded(text, sys.stderr), file=sys.stderr)
     found = live.sample(request.pid, seconds, interval_of(request))
     found.profile.comments.insert(0, f"process {request.pid}, {found.program}: sampled for "
                                   f"{found.seconds:.1f} s; blocks allocated before are unknown"

@@ -80,12 +80,14 @@ class Sums:
 
 
 def rows_of(
-    profile: Profile, symbols: Symbols, kind: str, folds: Folds, seconds: float = 0.0
-) -> list[Row]:
+    profile: Profile, symbols: Symbols, kind: str, folds: Folds, seconds: float = 0.0,
+    is_short: bool = False,
+) -> list[Row]:  # fmt: skip
     """The rows by bytes, the largest first. kind: inuse or alloc. seconds: for which it was
-    sampled; 0: not known."""
+    sampled; 0: not known. is_short: without arguments,
+    where no other function has that name."""
     frames = [symbols.frames_of(sample.locations) for sample in profile.samples]
-    sites = CallSites([frames], folds)
+    sites = CallSites([frames], folds, is_short)
     types = [name for name, _ in profile.types]
     found: defaultdict[str, Sums] = defaultdict(Sums)
     places: dict[str, tuple[str, int]] = {}

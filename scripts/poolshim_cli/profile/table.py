@@ -6,33 +6,19 @@ Names are folded, not cut. Where the output is no terminal, every column is ther
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Sequence
 from typing import TextIO
 
 from ..sizes import mib
+from ..terminal import columns_of
 from . import rates
 from .dumps import MINUTE_S, Change
 from .sites import Row
 
 NAME_COLUMNS, NAME_LEAST = 60, 16
 WIDE, MEDIUM = 110, 80  # columns of a terminal, from which on there are more of the table
-NO_TERMINAL = 1 << 16
 Cells = list[tuple[str, int]]  # title or value, and columns
-
-
-def width_of(stream: TextIO) -> int:
-    """Columns of the terminal."""
-    try:
-        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else NO_TERMINAL
-    except (OSError, ValueError):
-        return NO_TERMINAL
-
-
-def folded(text: str, stream: TextIO) -> str:
-    """A sentence in lines of the terminal."""
-    return textwrap.fill(text, width_of(stream), subsequent_indent="  ", break_on_hyphens=False)
 
 
 def joined(cells: Cells) -> str:
@@ -90,7 +76,7 @@ def row_cells(row: Row | None, total: int, width: int, has_rates: bool) -> Cells
 
 def print_rows(rows: list[Row], top: int, stream: TextIO) -> None:
     """The call sites of a profile."""
-    width, total = width_of(stream), sum(row.nbytes for row in rows)
+    width, total = columns_of(stream), sum(row.nbytes for row in rows)
     has_rates = any(row.rate for row in rows)
     print(f"{joined(row_cells(None, total, width, has_rates))}  call site", file=stream)
     for row in rows[:top]:
@@ -124,7 +110,7 @@ def change_cells(row: Change | None, width: int, seconds: float) -> Cells:
 
 def print_changes(rows: list[Change], top: int, stream: TextIO, seconds: float = 0.0) -> None:
     """seconds: between the two profiles; 0: not known."""
-    width = width_of(stream)
+    width = columns_of(stream)
     print(f"{joined(change_cells(None, width, seconds))}  call site", file=stream)
     for row in rows[:top]:
         cells = change_cells(row, width, seconds)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 LIMIT, NO_GROWTH = "poolshim_limit", "poolshim_no_growth"
 LINES = (
-    f"{LIMIT}(size): with --poolshim, fail where the live memory of the test's body is ever more "
-    'than size, such as "24 MiB", above that at its start',
+    f'{LIMIT}(size): with --poolshim, fail where more memory than size, such as "24 MiB", is live '
+    "at once, of all that is allocated while the body of the test runs",
     f'{NO_GROWTH}(allow="0", rounds={ROUNDS}, warmup={WARMUP}): with --poolshim, repeat the '
     "test's body, and fail where live memory grows by more than allow in each repetition",
 )

@@ -14,6 +14,7 @@ import shutil
 
 import pytest
 
+from .. import terminal
 from ..gate import report
 from .client import Client
 from .library import Heap
@@ -28,8 +29,8 @@ INTERVAL_LEAST = 16
 
 def columns() -> int:
     """Of a report."""
-    width = shutil.get_terminal_size((report.WIDTH, 0)).columns
-    return max(report.WIDTH_LEAST, min(width, report.WIDTH))
+    width = shutil.get_terminal_size((terminal.WIDTH, 0)).columns
+    return max(terminal.WIDTH_LEAST, min(width, terminal.WIDTH))
 
 
 def fail(lines: list[str]) -> None:

@@ -9,7 +9,10 @@ usage; 126 not permitted; 127 no such process.
 
 from __future__ import annotations
 
+import sys
+
 from ..live import options, report
+from ..terminal import columns_of
 
 HELP = """usage: poolshim stats [OPTIONS] PID
        poolshim stats [OPTIONS] --container ID
@@ -35,5 +38,8 @@ def main(words: list[str]) -> int:
         print(HELP, end="")
         return 0
     found = report.take(options.pid_of(request, USAGE))
-    print(report.as_json(found) if "--json" in request.switches else report.table(found), end="")
+    if "--json" in request.switches:
+        print(report.as_json(found), end="")
+    else:
+        print(report.table(found, columns_of(sys.stdout)), end="")
     return 0

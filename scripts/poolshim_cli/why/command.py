@@ -19,6 +19,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from .. import terminal
 from ..errors import BadRequest
 from ..live import options
 from ..live.core import Core
@@ -94,7 +95,8 @@ def announce(target: Target, seconds: float, switches: set[str]) -> None:
     """A line on a terminal, where nothing else appears for seconds."""
     if sys.stderr.isatty() and not switches & {"-q", "--quiet"}:
         what = "the container" if target.is_container else f"process {target.pid}"
-        print(f"watching {what} for {seconds:g} s; Ctrl-C ends it early", file=sys.stderr)
+        text = f"watching {what} for {seconds:g} s; Ctrl-C ends it early"
+        print(terminal.folded(text, sys.stderr), file=sys.stderr)
 
 
 def show_core(request: options.Words) -> int:

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from statistics import median
 
 from ..explain.growth import Floors
+from ..sizes import MIB
 
 POINTS_MAX = 120  # of a series: pairs are quadratic
 POINTS_LEAST = 4
 DEVIATIONS = 1.96
 MINUTE_S = 60.0
+SHOWN_LEAST = 0.05 * MIB
 
 Series = list[tuple[float, float]]
 
@@ -36,6 +38,11 @@ class Rate:
     def is_growth(self) -> bool:
         """Whether the interval excludes that nothing grows."""
         return self.low > 0
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether a tenth of a MiB per minute, as reports have it, is not 0."""
+        return abs(self.per_s) * MINUTE_S >= SHOWN_LEAST
 
 
 def thinned(series: Series) -> Series:

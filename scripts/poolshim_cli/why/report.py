@@ -70,7 +70,7 @@ def per_minute(rate: Rate | None) -> str:
     if rate is None or not (rate.low > 0 or rate.high < 0):
         return ""
     per, spread = (MINUTE_S * one / MIB for one in (rate.per_s, (rate.high - rate.low) / 2))
-    return f"{per:+.1f}±{spread:.1f}" if abs(per) >= 0.05 else ""
+    return f"{per:+.1f}±{spread:.1f}" if rate.is_shown else ""
 
 
 def part_lines(watch: Watch, width: int) -> list[str]:

@@ -31,6 +31,7 @@ CONCERNED_SHARE = 0.5  # of the group's anonymous memory, for its page cache to 
 GROWING = ("live", "heap", "python", "runtime", "mappings", "stacks", "shared", "files", "retained",
            "python_free", "huge", "code")  # fmt: skip
 LISTED = 3
+LEAST_NAMED = 0.005  # of the resident memory: a part that is not 0 %
 
 
 @dataclass
@@ -276,7 +277,8 @@ def unknown(watch: Watch) -> Verdict | None:
 def nothing(watch: Watch) -> Verdict:
     """The resident memory is in use."""
     look = watch.last
-    largest = [name for name, amount in look.parts.most_common(LISTED) if amount]
+    largest = [name for name, amount in look.parts.most_common(LISTED)
+               if amount >= LEAST_NAMED * look.rss]  # fmt: skip
     text = f"nothing unusual: {mib(look.rss)} resident, of which " + ", ".join(
         f"{percent(look.parts[name], look.rss)} {title_of(name, look)}" for name in largest
     )
@@ -338,6 +340,9 @@ def outlook(watch: Watch, available: int) -> str:
     found = growths(watch)
     if found and not is_lasting:  # resident memory may grow in steps, for example of huge pages
         rate = rate_of(watch.series(part_of(found[0][0]))) or rate
+    if rate.is_growth and rate.is_shown and not (is_lasting or found):
+        return (f"it grows by {rate_text(rate)}, too little in {watch.span_s:.1f} s to tell "
+                "whether that lasts")  # fmt: skip
     if not rate.is_growth or not (is_lasting or found):
         return f"no lasting growth in {watch.span_s:.1f} s: it remains near {mib(series[-1][1])}"
     left, what = available, "the memory of the machine"
