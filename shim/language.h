@@ -114,6 +114,39 @@ static inline const char *ps_language_view(struct ps_language_memory *memory, ui
                : NULL;
 }
 
+/* ---- texts: language_text.c ---- */
+
+#define PS_LANGUAGE_TEXT_BYTES 255
+
+/* A text in UTF-8, without a terminator; in the interpreter's memory or in `buffer`. */
+struct ps_language_text {
+    const char *bytes;
+    size_t length;
+    bool is_cut; /* the rest is dots */
+    char buffer[PS_LANGUAGE_TEXT_BYTES];
+};
+
+/* Characters in the interpreter's memory: one byte is Latin-1, two are UTF-16, four UTF-32. */
+struct ps_language_characters {
+    uintptr_t start;
+    size_t length;
+    size_t unit;   /* bytes of one */
+    bool is_ascii; /* is known to be */
+};
+
+/* Reads characters; if a text has no room for all, the last or the first part, with dots. False
+ * when they cannot be read. */
+bool ps_language_text_read(struct ps_language_memory *memory,
+                           const struct ps_language_characters *from, bool is_last_part,
+                           struct ps_language_text *out);
+
+/* Begins a text that parts are appended to. */
+void ps_language_text_begin(struct ps_language_text *out);
+
+/* Appends characters of a view to the buffer. False when there is no room for all, or was none. */
+bool ps_language_text_append(struct ps_language_text *out, const char *view, size_t length,
+                             size_t unit);
+
 /* ---- languages ---- */
 
 /* Recognises an interpreter in an object that exports its symbol, and fills in what is its own.

@@ -182,8 +182,8 @@ static intptr_t instruction_of(struct ps_python *python, const char *frame, uint
 }
 
 static uintptr_t make_site(struct ps_python *python, const char *frame, uintptr_t address) {
-    struct ps_python_text file;
-    struct ps_python_text function;
+    struct ps_language_text file;
+    struct ps_language_text function;
     const char *code =
         ps_python_object(python, address, python->runtime->code_bytes, PS_PYTHON_CODE);
     if (code == NULL ||

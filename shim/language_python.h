@@ -65,16 +65,9 @@ static inline int32_t ps_python_int(const struct ps_python *python, const char *
 const char *ps_python_object(struct ps_python *python, uintptr_t address, size_t bytes,
                              enum ps_python_type type);
 
-/* A text in UTF-8, without a terminator; in the interpreter's memory or in `buffer`. */
-struct ps_python_text {
-    const char *bytes;
-    size_t length;
-    char buffer[255];
-};
-
-/* Reads a string; of a longer one than the buffer the last or the first part, with dots. False when
+/* Reads a string; of a longer one than a text the last or the first part, with dots. False when
  * it cannot be read, or is empty. */
-bool ps_python_text(struct ps_python *python, uintptr_t object, struct ps_python_text *out,
+bool ps_python_text(struct ps_python *python, uintptr_t object, struct ps_language_text *out,
                     bool is_last_part);
 
 /* The line of an instruction of code whose view is given: its offset in bytes, negative before the

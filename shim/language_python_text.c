@@ -14,17 +14,8 @@
 
 /* ---- strings ---- */
 
-static const char dots[] = "\xe2\x80\xa6"; /* an ellipsis in UTF-8 */
-#define DOTS_BYTES (sizeof dots - 1)
-
-struct text {
-    uintptr_t start;
-    size_t length; /* characters */
-    size_t unit;   /* bytes of one */
-    bool is_ascii;
-};
-
-static bool open_text(struct ps_python *python, uintptr_t object, struct text *out) {
+static bool open_text(struct ps_python *python, uintptr_t object,
+                      struct ps_language_characters *out) {
     const struct ps_language_runtime *runtime = python->runtime;
     unsigned shift = runtime->is_free_threaded ? 8 : 2;
     const char *view =
@@ -45,73 +36,11 @@ static bool open_text(struct ps_python *python, uintptr_t object, struct text *o
            out->length < PTRDIFF_MAX / 4;
 }
 
-/* Appends a character. False when it has no room. */
-static bool append_character(struct ps_python_text *out, uint32_t character) {
-    static const unsigned char heads[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    bool is_none = character > 0x10ffff || (character >= 0xd800 && character < 0xe000);
-    character = is_none ? '?' : character;
-    size_t bytes = character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
-    if (sizeof out->buffer - out->length < bytes) {
-        return false;
-    }
-    for (size_t i = bytes - 1; i > 0; i--) {
-        out->buffer[out->length + i] = (char)(0x80 | (character & 0x3f));
-        character >>= 6;
-    }
-    out->buffer[out->length] = (char)(heads[bytes] | character);
-    out->length += bytes;
-    return true;
-}
-
-static void append_dots(struct ps_python_text *out) {
-    memcpy(out->buffer + out->length, dots, DOTS_BYTES);
-    out->length += DOTS_BYTES;
-}
-
-/* Appends the characters of a view. */
-static void append(const struct text *text, const char *view, struct ps_python_text *out) {
-    for (size_t i = 0; i < text->length; i++) {
-        uint32_t character = 0; /* processors here have the low byte first */
-        memcpy(&character, view + i * text->unit, text->unit);
-        if (!append_character(out, character)) {
-            return;
-        }
-    }
-}
-
-bool ps_python_text(struct ps_python *python, uintptr_t object, struct ps_python_text *out,
+bool ps_python_text(struct ps_python *python, uintptr_t object, struct ps_language_text *out,
                     bool is_last_part) {
-    struct text text;
-    if (!open_text(python, object, &text)) {
-        return false;
-    }
-    size_t per_character = text.is_ascii ? 1 : text.unit == 1 ? 2 : text.unit == 2 ? 3 : 4;
-    size_t most = sizeof out->buffer / per_character;
-    bool is_cut = text.length > most;
-    if (is_cut) {
-        most -= DOTS_BYTES;
-        text.start += is_last_part ? (text.length - most) * text.unit : 0;
-        text.length = most;
-    }
-    const char *view = ps_language_view(&python->memory, text.start, text.length * text.unit);
-    if (view == NULL) {
-        return false;
-    }
-    out->bytes = view;
-    out->length = text.length;
-    if (PS_LIKELY(text.is_ascii && !is_cut)) {
-        return true;
-    }
-    out->bytes = out->buffer;
-    out->length = 0;
-    if (is_cut && is_last_part) {
-        append_dots(out);
-    }
-    append(&text, view, out);
-    if (is_cut && !is_last_part) {
-        append_dots(out);
-    }
-    return true;
+    struct ps_language_characters characters;
+    return open_text(python, object, &characters) &&
+           ps_language_text_read(&python->memory, &characters, is_last_part, out);
 }
 
 /* ---- lines ---- */
