@@ -8,10 +8,12 @@
 #include "shim/language.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/os/auxiliary.h"
 
 #include <elf.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #define HEAD_BYTES 4096 /* with the program headers */
 #define DYNAMIC_LIMIT 256
@@ -58,24 +60,62 @@ static bool read_dynamic(struct ps_language_object *object, uintptr_t at) {
            is_inside(object, object->hash, sizeof(struct hash_head));
 }
 
-bool ps_language_object_open(const struct ps_unwind_object *from, struct ps_language_object *out) {
-    *out = (struct ps_language_object){.start = from->start, .end = from->end};
+/* The program headers of an object. */
+struct parts {
+    const ElfW(Phdr) * first;
+    size_t count;
+};
+
+/* Those in the first page of its memory. False: it has none there. */
+static bool find_parts(const struct ps_unwind_object *from, struct parts *out) {
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)from->start;
     if (from->end - from->start < HEAD_BYTES || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
         header->e_phoff > HEAD_BYTES - header->e_phnum * sizeof(ElfW(Phdr))) {
         return false;
     }
-    const ElfW(Phdr) *parts = (const ElfW(Phdr) *)(from->start + header->e_phoff);
-    uintptr_t dynamic = 0;
+    *out = (struct parts){(const ElfW(Phdr) *)(from->start + header->e_phoff), header->e_phnum};
+    return true;
+}
+
+/* The loader finds one part of a program that has holes between its parts; the kernel tells the
+ * others. False: it is no part of the program. */
+static bool find_program(const struct ps_unwind_object *from, struct ps_language_object *out,
+                         struct parts *parts) {
+    *parts = (struct parts){(const ElfW(Phdr) *)(uintptr_t)ps_auxiliary(AT_PHDR),
+                            (size_t)ps_auxiliary(AT_PHNUM)};
+    uintptr_t bias = 0;
     uintptr_t lowest = UINTPTR_MAX;
-    for (size_t i = 0; i < header->e_phnum; i++) {
-        if (parts[i].p_type == PT_LOAD && parts[i].p_vaddr < lowest) {
-            lowest = parts[i].p_vaddr;
-        } else if (parts[i].p_type == PT_DYNAMIC) {
-            dynamic = parts[i].p_vaddr;
+    uintptr_t highest = 0;
+    for (size_t i = 0; parts->first != NULL && i < parts->count; i++) {
+        const ElfW(Phdr) *part = &parts->first[i];
+        if (part->p_type == PT_PHDR) {
+            bias = (uintptr_t)parts->first - part->p_vaddr;
+        } else if (part->p_type == PT_LOAD) {
+            lowest = ps_min(lowest, part->p_vaddr);
+            highest = ps_max(highest, part->p_vaddr + part->p_memsz);
         }
     }
-    out->bias = from->start - ps_round_down(lowest, HEAD_BYTES);
+    out->start = lowest + bias;
+    out->end = highest + bias;
+    return from->start - out->start < highest - lowest;
+}
+
+bool ps_language_object_open(const struct ps_unwind_object *from, struct ps_language_object *out) {
+    struct parts parts;
+    *out = (struct ps_language_object){.start = from->start, .end = from->end};
+    if (!find_parts(from, &parts) && !find_program(from, out, &parts)) {
+        return false;
+    }
+    uintptr_t dynamic = 0;
+    uintptr_t lowest = UINTPTR_MAX;
+    for (size_t i = 0; i < parts.count; i++) {
+        if (parts.first[i].p_type == PT_LOAD && parts.first[i].p_vaddr < lowest) {
+            lowest = parts.first[i].p_vaddr;
+        } else if (parts.first[i].p_type == PT_DYNAMIC) {
+            dynamic = parts.first[i].p_vaddr;
+        }
+    }
+    out->bias = out->start - ps_round_down(lowest, HEAD_BYTES);
     return dynamic != 0 && read_dynamic(out, dynamic + out->bias);
 }
 
