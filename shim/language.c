@@ -18,6 +18,7 @@ static const struct {
 } languages[] = {
     {"_PyEval_EvalFrameDefault", ps_python_start},
     {"rb_vm_exec", ps_ruby_start},
+    {"v8dbg_off_fp_function", ps_v8_start},
 };
 
 static struct ps_language_runtime runtimes[RUNTIMES];
@@ -45,8 +46,8 @@ static bool recognise(const struct ps_unwind_object *from, struct ps_language_ru
     for (size_t i = 0; i < sizeof languages / sizeof languages[0]; i++) {
         struct ps_language_symbol loop;
         if (ps_language_object_find(&object, languages[i].loop, &loop)) {
-            out->start = from->start;
-            out->end = from->end;
+            out->start = object.start;
+            out->end = object.end;
             out->loop = loop.address;
             out->loop_bytes = loop.bytes;
             return languages[i].start(&object, out);

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define PS_LANGUAGE_FRAMES 64  /* of a thread, the innermost */
-#define PS_LANGUAGE_OFFSETS 24 /* of fields, in the structures of an interpreter */
+#define PS_LANGUAGE_OFFSETS 56 /* of fields, in the structures of an interpreter */
 #define PS_LANGUAGE_CALLS 5
 
 /* A frame of the program. is_entry: a call of the interpreter's loop began with it, so that a frame
@@ -33,6 +33,14 @@
 struct ps_language_frame {
     uintptr_t site; /* of a line record, profile.h */
     bool is_entry;
+};
+
+/* The native frames of a thread, innermost first. pointers: the frame pointer where the code has no
+ * table, else 0. */
+struct ps_language_stack {
+    size_t count;
+    const uintptr_t *sites;
+    uintptr_t *pointers;
 };
 
 /* An interpreter in this process. Constant, except x_types. */
@@ -43,12 +51,14 @@ struct ps_language_runtime {
     uintptr_t loop; /* the function that runs the program */
     size_t loop_bytes;
     /* Stores the frames of the calling thread, innermost first, and returns how many. */
-    size_t (*frames)(struct ps_language_runtime *runtime, struct ps_language_frame *out,
-                     size_t limit);
-    bool needs_loop; /* frames may be read only below a frame of the loop on the native stack */
+    size_t (*frames)(struct ps_language_runtime *runtime, const struct ps_language_stack *stack,
+                     struct ps_language_frame *out, size_t limit);
+    bool needs_loop;   /* frames may be read only below a frame of the loop on the native stack */
+    bool is_generated; /* no loop runs the program, but generated code: `frames` sets the pointers
+                          to 0 of native frames that run none of it */
     uintptr_t calls[PS_LANGUAGE_CALLS]; /* functions of the interpreter; the language's own, as the
                                            next ones */
-    uintptr_t x_types[3];               /* that were recognised */
+    uintptr_t x_types[3];               /* that were recognised; of node, addresses of its loop */
     uint16_t offsets[PS_LANGUAGE_OFFSETS];
     uint16_t frame_bytes; /* up to the last field that is read */
     uint16_t code_bytes;
@@ -155,6 +165,7 @@ typedef bool ps_language_start(const struct ps_language_object *object,
                                struct ps_language_runtime *out);
 
 bool ps_python_start(const struct ps_language_object *object, struct ps_language_runtime *out);
+bool ps_v8_start(const struct ps_language_object *object, struct ps_language_runtime *out);
 bool ps_ruby_start(const struct ps_language_object *object, struct ps_language_runtime *out);
 
 #endif

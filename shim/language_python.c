@@ -93,7 +93,8 @@ static uint16_t bytes_up_to(const struct ps_language_runtime *runtime, size_t fi
     return (uint16_t)bytes;
 }
 
-static size_t python_frames(struct ps_language_runtime *runtime, struct ps_language_frame *out,
+static size_t python_frames(struct ps_language_runtime *runtime,
+                            const struct ps_language_stack *stack, struct ps_language_frame *out,
                             size_t limit);
 
 bool ps_python_start(const struct ps_language_object *object, struct ps_language_runtime *out) {
@@ -229,8 +230,10 @@ static uintptr_t first_frame(struct ps_python *python) {
     return is_chain ? read_word(python, frame, offsets[PS_PYTHON_CHAIN]) : frame;
 }
 
-static size_t python_frames(struct ps_language_runtime *runtime, struct ps_language_frame *out,
+static size_t python_frames(struct ps_language_runtime *runtime,
+                            const struct ps_language_stack *stack, struct ps_language_frame *out,
                             size_t limit) {
+    (void)stack;
     struct ps_python python = {.runtime = runtime};
     bool is_each_entry = runtime->offsets[PS_PYTHON_CODE_START] == NONE; /* up to 3.10 */
     uintptr_t next = first_frame(&python);

@@ -75,8 +75,10 @@ static uintptr_t text_of(const struct ps_language_runtime *runtime, enum call ca
     return function(frame);
 }
 
-static size_t ruby_frames(struct ps_language_runtime *runtime, struct ps_language_frame *out,
+static size_t ruby_frames(struct ps_language_runtime *runtime,
+                          const struct ps_language_stack *stack, struct ps_language_frame *out,
                           size_t limit) {
+    (void)stack;
     uintptr_t frames[PS_LANGUAGE_FRAMES];
     int lines[PS_LANGUAGE_FRAMES];
     struct ps_language_memory memory = {.pages = {0}};

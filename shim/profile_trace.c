@@ -12,6 +12,8 @@
  * outermost one; native code of others, as of modules and of a program with an interpreter in it,
  * remains. An interpreter whose loop is made of tail calls has no frame of it: the frames of the
  * program then replace the innermost one of the interpreter's object, and the others are left out.
+ * Each
+ * frame of generated code that runs the program counts as a loop.
  * No state, no locks but the table's.
  */
 #include "shim/guard_trace.h"
@@ -27,6 +29,7 @@ enum kind { OTHER, INTERPRETER, LOOP };
 struct stack {
     size_t count;
     uintptr_t sites[PS_PROFILE_FRAMES];
+    uintptr_t pointers[PS_PROFILE_FRAMES]; /* of frames without a table; else 0 */
     uint8_t kinds[PS_PROFILE_FRAMES];
     size_t loops;                        /* 1 beyond the outermost loop; 0: there is none */
     struct ps_language_runtime *runtime; /* of the innermost frame that has one */
@@ -62,9 +65,28 @@ static void take_native(struct stack *stack, struct ps_unwind *walk, uintptr_t s
     while (stack->count < limit && site != 0) {
         enum kind kind = kind_of(stack, &walk->object, site);
         stack->kinds[stack->count] = (uint8_t)kind;
+        stack->pointers[stack->count] = walk->pointer;
         stack->sites[stack->count++] = site;
         stack->loops = kind == LOOP ? stack->count : stack->loops;
         site = stack->count < limit ? ps_unwind_next(walk) : 0;
+    }
+}
+
+/* Reads the program, and finds the frames of generated code that run it. */
+static void take_program(struct stack *stack, struct ps_language_runtime *runtime,
+                         struct program *program) {
+    const struct ps_language_stack native = {stack->count, stack->sites, stack->pointers};
+    bool has_pointer[PS_PROFILE_FRAMES];
+    for (size_t i = 0; i < stack->count; i++) {
+        has_pointer[i] = stack->pointers[i] != 0;
+    }
+    program->count = runtime->frames(runtime, &native, program->frames, PS_LANGUAGE_FRAMES);
+    for (size_t i = 0; i < stack->count && runtime->is_generated; i++) {
+        if (has_pointer[i]) {
+            bool is_program = stack->pointers[i] != 0;
+            stack->kinds[i] = is_program ? LOOP : INTERPRETER;
+            stack->loops = is_program ? i + 1 : stack->loops;
+        }
     }
 }
 
@@ -115,7 +137,7 @@ size_t ps_profile_trace(uintptr_t *sites, size_t limit) {
     struct ps_language_runtime *runtime = stack.runtime;
     runtime = runtime != NULL ? runtime : ps_language_first();
     if (runtime != NULL && (stack.loops != 0 || !runtime->needs_loop)) {
-        program.count = runtime->frames(runtime, program.frames, PS_LANGUAGE_FRAMES);
+        take_program(&stack, runtime, &program);
     }
     if (program.count == 0) {
         for (size_t i = 0; i < stack.count; i++) {

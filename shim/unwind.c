@@ -265,6 +265,7 @@ static bool step_blindly(struct ps_unwind *walk) {
         return false;
     }
     walk->trusted--;
+    walk->pointer = walk->registers.fp;
     return step_without_rule(walk);
 }
 
@@ -302,6 +303,7 @@ uintptr_t ps_unwind_next(struct ps_unwind *walk) {
         return 0;
     }
     uintptr_t site = instruction_of(walk);
+    walk->pointer = 0;
     walk->is_over = !step(walk);
     return site;
 }

@@ -96,11 +96,12 @@ struct ps_unwind {
     struct ps_unwind_object object;
     uintptr_t low; /* of readable memory, to `high` */
     uintptr_t high;
-    unsigned trusted; /* steps by frame pointers that have been checked */
-    unsigned signals; /* handlers passed */
-    bool is_exact;    /* pc is not a return address */
-    bool is_blind;    /* a step was by frame pointer */
-    bool has_read;    /* tables of the object */
+    uintptr_t pointer; /* of the last site's frame, where its code has no table; else 0 */
+    unsigned trusted;  /* steps by frame pointers that have been checked */
+    unsigned signals;  /* handlers passed */
+    bool is_exact;     /* pc is not a return address */
+    bool is_blind;     /* a step was by frame pointer */
+    bool has_read;     /* tables of the object */
     bool is_over;
 };
 
