@@ -116,51 +116,54 @@ bool ps_v8_text(struct ps_v8 *v8, uintptr_t word, struct ps_language_text *out, 
 
 #define WORD_BYTES sizeof(uintptr_t)
 #define LOCALS_INLINE 75 /* from here on their names are in a table, of one word */
-#define NAME_WORDS 8     /* after the locals, up to the positions */
+#define HAS_CLASS_SHIFT 10
+#define NAME_SHIFT 12 /* of two bits: 0: it has none */
+#define HAS_INFERRED_SHIFT 14
 
-/* True if two numbers are the start and the end of a function. */
-static bool are_positions(uintptr_t start, uintptr_t end) {
-    return ps_v8_is_number(start) && ps_v8_is_number(end) && ps_v8_number(start) >= 0 &&
-           ps_v8_number(start) < ps_v8_number(end);
+/* A number in a word; 0: it is none. */
+static uint32_t number_at(struct ps_v8 *v8, uintptr_t address) {
+    uintptr_t word = ps_v8_word(v8, address);
+    return ps_v8_is_number(word) ? (uint32_t)ps_v8_number(word) : 0;
 }
 
 /* The first word after those of the local variables. */
 static uintptr_t end_of_locals(struct ps_v8 *v8, uintptr_t first) {
-    uintptr_t word = ps_v8_word(v8, first + ps_v8_offset(v8, PS_V8_SCOPE_COUNT) * 8);
-    size_t count = ps_v8_is_number(word) ? (uint32_t)ps_v8_number(word) : 0;
+    size_t count = number_at(v8, first + ps_v8_offset(v8, PS_V8_SCOPE_COUNT) * WORD_BYTES);
     size_t names = count < LOCALS_INLINE ? count : 1;
     return first + (ps_v8_offset(v8, PS_V8_SCOPE_LOCALS) + names + count) * WORD_BYTES;
 }
 
+/* Reads a name, unless there is one. */
+static void read_name(struct ps_v8 *v8, uintptr_t word, struct ps_v8_function *out) {
+    if (out->name.length == 0 && !ps_v8_text(v8, word, &out->name, false)) {
+        out->name.length = 0;
+    }
+}
+
 /*
- * The words of a ScopeInfo are some counts, the local variables, and then the function's name, or
- * 0, and the name that is inferred from where it is assigned to, or undefined; each may be followed
- * by numbers. Up to 12.4 the positions in the source are after them.
+ * The words of a ScopeInfo are some numbers, first of all flags; the local variables; and, as the
+ * flags say: the variable of a class, the function's name and a number, the name that is inferred
+ * from where the function is assigned to. Up to 12.4 the positions in the source are after them.
  */
 static void read_scope(struct ps_v8 *v8, uintptr_t scope, struct ps_v8_function *out) {
     uintptr_t first = scope + WORD_BYTES;
+    uintptr_t word = ps_v8_word(v8, first);
+    uint32_t flags = ps_v8_is_number(word) ? (uint32_t)ps_v8_number(word) : (uint32_t)word;
     uintptr_t at = end_of_locals(v8, first);
-    uint16_t place = ps_v8_offset(v8, PS_V8_SCOPE_POSITIONS);
-    bool is_after = place == PS_V8_NONE;
-    bool is_object = false; /* the word before */
-    uintptr_t positions = first + (is_after ? 0 : place * WORD_BYTES);
-    for (size_t i = 0; i < NAME_WORDS; i++, at += WORD_BYTES) {
-        uintptr_t word = ps_v8_word(v8, at);
-        if (is_after && is_object && are_positions(word, ps_v8_word(v8, at + WORD_BYTES))) {
-            positions = at;
-            break;
-        }
-        if (ps_v8_object(v8, word, PS_V8_TYPE_SCOPE) != 0) {
-            break; /* the scope around this one */
-        }
-        is_object = !ps_v8_is_number(word);
-        if (is_object && out->name.length == 0 && !ps_v8_text(v8, word, &out->name, false)) {
-            out->name.length = 0;
-        }
+    at += (flags >> HAS_CLASS_SHIFT & 1) * WORD_BYTES;
+    if ((flags >> NAME_SHIFT & 3) != 0) {
+        read_name(v8, ps_v8_word(v8, at), out);
+        at += 2 * WORD_BYTES;
     }
-    uintptr_t start = ps_v8_word(v8, positions);
-    if (are_positions(start, ps_v8_word(v8, positions + WORD_BYTES))) {
-        out->position = ps_v8_number(start);
+    if ((flags >> HAS_INFERRED_SHIFT & 1) != 0) {
+        read_name(v8, ps_v8_word(v8, at), out);
+        at += WORD_BYTES;
+    }
+    uint16_t place = ps_v8_offset(v8, PS_V8_SCOPE_POSITIONS);
+    uintptr_t positions = place == PS_V8_NONE ? at : first + place * WORD_BYTES;
+    uint32_t start = number_at(v8, positions);
+    if (start < number_at(v8, positions + WORD_BYTES)) {
+        out->position = (int32_t)start;
     }
 }
 
@@ -172,8 +175,8 @@ void ps_v8_function_read(struct ps_v8 *v8, uintptr_t shared, struct ps_v8_functi
     out->name.length = 0;
     if (scope != 0) {
         read_scope(v8, scope, out);
-    } else if (!ps_v8_text(v8, word, &out->name, false)) {
-        out->name.length = 0;
+    } else {
+        read_name(v8, word, out);
     }
     if (out->name.length == 0) {
         out->name.bytes = nameless;
