@@ -16,8 +16,8 @@
 #define VERSIONS 4
 #define NAME_BYTES 72
 #define WORD_BYTES sizeof(uintptr_t)
-#define NUMBER_SHIFT 31                      /* with one for the tag: the upper half of a word */
-#define SOURCE_BYTES_LIMIT ((size_t)4 << 20) /* in which a walk counts lines */
+#define NUMBER_SHIFT 31                       /* with one for the tag: the upper half of a word */
+#define SOURCE_BYTES_LIMIT ((size_t)16 << 20) /* in which a walk counts lines */
 #define SCHEME "file://"
 
 static const uint8_t versions[VERSIONS][2] = {{10, 2}, {11, 3}, {12, 4}, {13, 6}};

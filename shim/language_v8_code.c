@@ -250,18 +250,22 @@ static size_t places_of(struct ps_v8 *v8, uintptr_t code, uint64_t place, uintpt
     return count;
 }
 
+/* The kinds are in the order of the comment above. */
+static uint32_t kind_of(struct ps_v8 *v8, uintptr_t code) {
+    return ps_v8_int(v8, code + ps_v8_offset(v8, PS_V8_CODE_FLAGS)) & KIND_MASK;
+}
+
 static size_t places_in_code(struct ps_v8 *v8, const struct frame *frame, uintptr_t code,
                              uintptr_t start, struct ps_v8_place *out) {
     uintptr_t offset = frame->site - start;
     uintptr_t table = ps_v8_field(v8, code, PS_V8_CODE_LINES);
-    uint32_t flags = ps_v8_int(v8, code + ps_v8_offset(v8, PS_V8_CODE_FLAGS));
-    uint32_t kind = flags & KIND_MASK;
-    if (kind == ps_v8_offset(v8, PS_V8_KIND_BASELINE)) {
+    uint32_t kind = kind_of(v8, code) - ps_v8_offset(v8, PS_V8_KIND_BASELINE);
+    if (kind == 0) {
         int32_t position = position_in_baseline(v8, frame, table, offset);
         out[0] = (struct ps_v8_place){frame->shared, position};
         return 1;
     }
-    if (kind == ps_v8_offset(v8, PS_V8_KIND_BASELINE) + 1u) {
+    if (kind == 1) {
         uintptr_t end = start + ps_v8_int(v8, code + ps_v8_offset(v8, PS_V8_CODE_BYTES));
         uintptr_t data = ps_v8_field(v8, code, PS_V8_CODE_INLINED);
         size_t count = ps_v8_maglev_places(v8, data, end, (uint32_t)offset + 1, out);
@@ -304,10 +308,10 @@ size_t ps_v8_places(struct ps_v8 *v8, uintptr_t site, uintptr_t pointer, struct 
     int64_t instruction = instruction_of(v8, &frame);
     bool is_known = instruction >= 0 && is_builtin(v8, site);
     uintptr_t code = is_known ? 0 : find_code(v8, site, &start);
-    if (code != 0) {
+    if (code != 0 && kind_of(v8, code) >= ps_v8_offset(v8, PS_V8_KIND_BASELINE)) {
         return places_in_code(v8, &frame, code, start, out);
     }
-    if (instruction >= 0 && !is_known) {
+    if (instruction >= 0 && !is_known && code == 0) { /* else a function's own copy of it */
         add_interpreter(v8, site);
     }
     int32_t position =

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See language_v8.h: lines of positions in a source. V8 has a table of the ends of lines once a
- * stack has been printed; else they are counted. State: lines that were counted, by what identifies
- * the position, so that each is counted once. An entry is one word, and a wrong one is replaced by
- * the next.
+ * stack has been printed; else they are counted. State: the lines of positions that were counted,
+ * and of every GRID characters of a source, from which others are counted. An entry is one word,
+ * with a part of a hash of what identifies the position; a newer one replaces it.
  */
 #include "shim/language_v8.h"
 
@@ -14,20 +14,29 @@
 #include <string.h>
 
 #define WORD_BYTES sizeof(uintptr_t)
-#define COUNTED 1024
+#define COUNTED 2048
 #define LINE_BITS 24 /* of an entry; the others are of the hash */
 #define LINE_LIMIT (UINT64_C(1) << LINE_BITS)
-#define LOW_BITS UINT64_C(0x7f7f7f7f7f7f7f7f)
-#define EACH_BYTE UINT64_C(0x0101010101010101)
+#define GRID ((size_t)64 << 10)
 #define LINE_SEPARATOR 0x2028 /* the paragraph separator is the next one */
 
 static PS_SPARSE uint64_t x_counted[COUNTED];
 
-/* How many bytes of a word are equal to one. */
-static unsigned count_byte(uint64_t word, unsigned char byte) {
-    uint64_t other = word ^ EACH_BYTE * byte;
-    uint64_t differs = ((other & LOW_BITS) + LOW_BITS) | other; /* in the highest bit of each */
-    return (unsigned)__builtin_popcountll(~(differs | LOW_BITS));
+/* ---- ends of lines ---- */
+
+/* How many characters of a word are equal to one; `other` bits may be either. */
+static unsigned count_equal(uint64_t word, uint16_t character, uint16_t other, size_t unit) {
+    uint64_t each = unit == 1 ? UINT64_C(0x0101010101010101) : UINT64_C(0x0001000100010001);
+    uint64_t low = unit == 1 ? each * 0x7f : each * 0x7fff;
+    uint64_t unequal = (word ^ each * character) & ~(each * other);
+    uint64_t differs = ((unequal & low) + low) | unequal; /* in the highest bit of each */
+    return (unsigned)__builtin_popcountll(~(differs | low));
+}
+
+/* True if no end of a word but line feeds has to be looked for. */
+static bool is_simple(uint64_t word, size_t unit) {
+    return count_equal(word, '\r', 0, unit) == 0 &&
+           (unit == 1 || count_equal(word, LINE_SEPARATOR, 1, unit) == 0);
 }
 
 /* The ends of lines in a view: a return, a line feed that does not follow one, and two separators.
@@ -36,11 +45,11 @@ static uint32_t count_ends(const char *view, size_t length, size_t unit, uint16_
     uint32_t count = 0;
     for (size_t at = 0; at < length;) {
         uint64_t word;
-        if (unit == 1 && length - at >= sizeof word && *previous != '\r') {
-            memcpy(&word, view + at, sizeof word);
-            if (PS_LIKELY(count_byte(word, '\r') == 0)) {
-                count += count_byte(word, '\n');
-                at += sizeof word;
+        if ((length - at) * unit >= sizeof word && *previous != '\r') {
+            memcpy(&word, view + at * unit, sizeof word);
+            if (PS_LIKELY(is_simple(word, unit))) {
+                count += count_equal(word, '\n', 0, unit);
+                at += sizeof word / unit;
                 continue;
             }
         }
@@ -55,51 +64,92 @@ static uint32_t count_ends(const char *view, size_t length, size_t unit, uint16_
     return count;
 }
 
-/* Counts up to a position. False: it cannot be read, or this walk has counted enough. */
-static bool count_lines(struct ps_v8 *v8, const struct ps_language_characters *source,
-                        size_t position, uint32_t *line) {
-    uintptr_t at = source->start;
-    uintptr_t end = at + position * source->unit;
-    size_t bytes = position * source->unit;
+/* ---- sources ---- */
+
+struct source {
+    struct ps_language_characters characters;
+    uint64_t hash; /* with the number of the script, which differs from that of an earlier one */
+};
+
+static uint64_t *place_of(const struct source *source, size_t position, uint64_t *tag) {
+    uint64_t hash = ps_mix_64(source->hash + position);
+    *tag = hash / LINE_LIMIT * LINE_LIMIT;
+    return &x_counted[hash % COUNTED];
+}
+
+/* The line of a position that was counted; 0: it was not, or the entry was replaced. */
+static uint32_t find_counted(const struct source *source, size_t position) {
+    uint64_t tag;
+    const uint64_t *place = place_of(source, position, &tag);
+    uint64_t line = ps_load_relaxed(place) - tag; /* relaxed: the word is all there is */
+    return line < LINE_LIMIT ? (uint32_t)line : 0;
+}
+
+static void add_counted(const struct source *source, size_t position, uint32_t line) {
+    uint64_t tag;
+    uint64_t *place = place_of(source, position, &tag);
+    if (line < LINE_LIMIT) {
+        ps_store_relaxed(place, tag + line); /* relaxed: as above */
+    }
+}
+
+/* Adds the ends from one position to another. False: they cannot be read, or this walk has read
+ * enough. */
+static bool count_lines(struct ps_v8 *v8, const struct source *source, size_t from, size_t to,
+                        uint32_t *line) {
+    size_t unit = source->characters.unit;
+    uintptr_t at = source->characters.start + from * unit;
+    uintptr_t end = source->characters.start + to * unit;
     uint16_t previous = 0;
-    *line = 1;
-    if (bytes > v8->source_bytes) {
+    if (end - at > v8->source_bytes) {
         return false;
     }
-    v8->source_bytes -= bytes;
+    v8->source_bytes -= end - at;
+    const char *before = from != 0 ? ps_language_view(&v8->memory, at - unit, unit) : NULL;
+    if (before != NULL) {
+        memcpy(&previous, before, unit);
+    }
     while (at < end) { /* a page a round */
-        size_t left = PS_UNWIND_PAGE_BYTES - at % PS_UNWIND_PAGE_BYTES;
-        size_t part = ps_min(end - at, left);
+        size_t part = ps_min(end - at, PS_UNWIND_PAGE_BYTES - at % PS_UNWIND_PAGE_BYTES);
         const char *view = ps_language_view(&v8->memory, at, part);
         if (view == NULL) {
             return false;
         }
-        *line += count_ends(view, part / source->unit, source->unit, &previous);
+        *line += count_ends(view, part / unit, unit, &previous);
         at += part;
     }
     return true;
 }
 
-/* By the source. The number of its script differs from that of an earlier one at the address. */
+static bool open_source(struct ps_v8 *v8, uintptr_t script, struct source *out) {
+    uintptr_t word = ps_v8_field(v8, script, PS_V8_SCRIPT_SOURCE);
+    if (!ps_v8_characters(v8, word, &out->characters)) {
+        return false;
+    }
+    uint64_t hash = ps_mix_64(out->characters.start ^ (uint64_t)out->characters.length << 40);
+    out->hash = ps_mix_64(hash + ps_v8_field(v8, script, PS_V8_SCRIPT_ID));
+    return true;
+}
+
 static uint32_t line_in_source(struct ps_v8 *v8, uintptr_t script, size_t position) {
-    struct ps_language_characters source;
-    uint32_t line;
-    if (!ps_v8_characters(v8, ps_v8_field(v8, script, PS_V8_SCRIPT_SOURCE), &source) ||
-        position > source.length) {
+    struct source source;
+    if (!open_source(v8, script, &source) || position > source.characters.length) {
         return 0;
     }
-    uint64_t hash = ps_mix_64(source.start ^ (uint64_t)source.length << 40);
-    hash = ps_mix_64(hash + ps_v8_field(v8, script, PS_V8_SCRIPT_ID) + position);
-    uint64_t *known = &x_counted[hash % COUNTED];
-    uint64_t tag = hash / LINE_LIMIT * LINE_LIMIT;
-    uint64_t entry = ps_load_relaxed(known); /* relaxed: the word is all there is */
-    if (entry - tag - 1 < LINE_LIMIT - 1) {
-        return (uint32_t)(entry - tag);
+    uint32_t line = find_counted(&source, position);
+    size_t reached = position;
+    while (line == 0) { /* down the grid, to the start */
+        reached = reached == 0 ? 0 : (reached - 1) / GRID * GRID;
+        line = reached == 0 ? 1 : find_counted(&source, reached);
     }
-    if (!count_lines(v8, &source, position, &line) || line >= LINE_LIMIT) {
-        return 0;
+    while (reached < position) { /* up again */
+        size_t next = ps_min(reached / GRID * GRID + GRID, position);
+        if (!count_lines(v8, &source, reached, next, &line)) {
+            return 0;
+        }
+        reached = next;
+        add_counted(&source, reached, line);
     }
-    ps_store_relaxed(known, tag + line); /* relaxed: as above */
     return line;
 }
 
