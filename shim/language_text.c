@@ -100,7 +100,8 @@ bool ps_language_text_read(struct ps_language_memory *memory,
     size_t length;
     size_t per_character = from->unit == 1 ? 1 : from->unit == UNIT_UTF16 ? 3 : 4;
     const char *view = view_part(memory, from, per_character, is_last_part, &length);
-    if (view != NULL && from->unit == 1 && !from->is_ascii && !is_ascii(view, length)) {
+    bool is_plain = from->is_ascii || (view != NULL && from->unit == 1 && is_ascii(view, length));
+    if (view != NULL && from->unit == 1 && !is_plain) {
         view = view_part(memory, from, 2, is_last_part, &length);
     }
     if (view == NULL) {
@@ -108,7 +109,7 @@ bool ps_language_text_read(struct ps_language_memory *memory,
     }
     ps_language_text_begin(out);
     out->is_cut = length < from->length;
-    if (PS_LIKELY(from->is_ascii && !out->is_cut)) {
+    if (PS_LIKELY(is_plain && !out->is_cut)) {
         out->bytes = view;
         out->length = length;
         return true;

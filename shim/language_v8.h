@@ -85,8 +85,16 @@ bool ps_v8_bytes_open(struct ps_v8 *v8, uintptr_t word, struct ps_v8_bytes *out)
 /* False at the end. */
 bool ps_v8_bytes_next(struct ps_v8 *v8, struct ps_v8_bytes *bytes, uint8_t *out);
 
-/* A number of seven bits a byte, the lowest first. False at the end. */
-bool ps_v8_bytes_number(struct ps_v8 *v8, struct ps_v8_bytes *bytes, uint64_t *out);
+/* A number of seven bits a byte, the lowest first. False at the end. Most have one byte. */
+bool ps_v8_bytes_number_slow(struct ps_v8 *v8, struct ps_v8_bytes *bytes, uint64_t *out);
+
+static inline bool ps_v8_bytes_number(struct ps_v8 *v8, struct ps_v8_bytes *bytes, uint64_t *out) {
+    if (PS_LIKELY(bytes->at < bytes->readable && *(const uint8_t *)bytes->at < 0x80)) {
+        *out = *(const uint8_t *)bytes->at++;
+        return true;
+    }
+    return ps_v8_bytes_number_slow(v8, bytes, out);
+}
 
 /* The address of an element of an array of words; 0: it has none. */
 uintptr_t ps_v8_element(struct ps_v8 *v8, uintptr_t word, size_t index);

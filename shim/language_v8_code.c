@@ -22,6 +22,7 @@
 
 #define WORD_BYTES sizeof(uintptr_t)
 #define CODE_ALIGNMENT 32
+#define HEAD_WORDS 2
 #define CODE_LIMIT ((size_t)256 << 10) /* of a function: further its head is not searched */
 #define KIND_MASK 15
 #define INTERPRETERS 3
@@ -127,15 +128,12 @@ static void add_interpreter(struct ps_v8 *v8, uintptr_t site) {
 
 /* ---- generated ---- */
 
-/* The description of code that starts at an address and has another; 0: there is none. */
-static uintptr_t code_from(struct ps_v8 *v8, uintptr_t start, uintptr_t site) {
+/* The description of code that has an address and starts at another, before which the head is. 0:
+ * there is none. */
+static uintptr_t code_from(struct ps_v8 *v8, uintptr_t start, uintptr_t site, const char *view) {
     bool is_own = ps_v8_offset(v8, PS_V8_CODE_START) == PS_V8_NONE;
     uintptr_t head = start - ps_v8_offset(v8, PS_V8_CODE_HEAD);
-    const char *view = ps_language_view(&v8->memory, head, 2 * WORD_BYTES);
-    uintptr_t words[2];
-    if (view == NULL) {
-        return 0;
-    }
+    uintptr_t words[HEAD_WORDS];
     memcpy(words, view, sizeof words);
     if ((words[0] & 3) != 1 || (words[1] & 3) != 1) { /* both have the tag of an object */
         return 0;
@@ -151,10 +149,15 @@ static uintptr_t code_from(struct ps_v8 *v8, uintptr_t start, uintptr_t site) {
 static uintptr_t find_code(struct ps_v8 *v8, uintptr_t site, uintptr_t *start) {
     uintptr_t at = ps_round_down(site, CODE_ALIGNMENT);
     for (size_t i = 0; i < CODE_LIMIT / CODE_ALIGNMENT && at > CODE_LIMIT; i++) {
-        uintptr_t code = code_from(v8, at, site);
+        uintptr_t head = at - ps_v8_offset(v8, PS_V8_CODE_HEAD);
+        const char *view = ps_language_view(&v8->memory, head, HEAD_WORDS * WORD_BYTES);
+        uintptr_t code = view != NULL ? code_from(v8, at, site, view) : 0;
         if (code != 0) {
             *start = at;
             return code;
+        }
+        if (view == NULL) {
+            break; /* the memory of code has no holes */
         }
         at -= CODE_ALIGNMENT;
     }

@@ -33,7 +33,7 @@ static unsigned count_equal(uint64_t word, uint16_t character, uint16_t other, s
     return (unsigned)__builtin_popcountll(~(differs | low));
 }
 
-/* True if no end of a word but line feeds has to be looked for. */
+/* True if a word has no ends but line feeds. */
 static bool is_simple(uint64_t word, size_t unit) {
     return count_equal(word, '\r', 0, unit) == 0 &&
            (unit == 1 || count_equal(word, LINE_SEPARATOR, 1, unit) == 0);

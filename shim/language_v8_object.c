@@ -89,7 +89,7 @@ bool ps_v8_bytes_next(struct ps_v8 *v8, struct ps_v8_bytes *bytes, uint8_t *out)
     return true;
 }
 
-bool ps_v8_bytes_number(struct ps_v8 *v8, struct ps_v8_bytes *bytes, uint64_t *out) {
+bool ps_v8_bytes_number_slow(struct ps_v8 *v8, struct ps_v8_bytes *bytes, uint64_t *out) {
     uint8_t byte = 0x80;
     *out = 0;
     for (unsigned shift = 0; shift < 64 && (byte & 0x80) != 0; shift += 7) {
