@@ -4,7 +4,7 @@
     for python in interpreters(): ...
     planted_in(LANGUAGE / "in_function.py", (3, 11))    # "in_function.py:9 leak_here"
 
-TEST_PYTHONS names more interpreters, separated by colons, besides those in PATH and python3.
+TEST_PYTHONS and TEST_NODES name more interpreters, separated by colons, besides those in PATH.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ import pytest
 from conftest import ROOT, run_captured
 
 LANGUAGE = ROOT / "tests" / "language"
-PLANTED = re.compile(r"# PLANTED (.+)$", re.M)
+PLANTED = re.compile(r"(?:#|//) PLANTED (.+)$", re.M)
 PROGRAMS = sorted(LANGUAGE.glob("[ai][tn]_*.py"))
 RUBY_PROGRAMS = sorted(LANGUAGE.glob("[ai][tn]_*.rb"))
+NODE_PROGRAMS = sorted(LANGUAGE.glob("[ai][tn]_*.*js"))
 RUBY_LAST = (3, 2)
+NODE_VERSIONS = (18, 20, 22, 24)
 # The file that has the planted line.
-ELSEWHERE = {f"at_import.{one}": f"loaded_module.{one}" for one in ("py", "rb")}
+ELSEWHERE = {f"at_import.{one}": f"loaded_module.{one}" for one in ("py", "rb", "js")}
 FIRST, LAST = (3, 9), (3, 14)
 QUALIFIED = (3, 11)  # from here on code has qualified names
 SYSTEM = "/usr/bin/python3"
@@ -62,6 +64,28 @@ def version_of(path: str) -> tuple[int, int] | None:
     words = done.stdout.split()
     is_cpython = done.returncode == 0 and words[:1] == ["cpython"]
     return (int(words[1]), int(words[2])) if is_cpython else None
+
+
+def version_of_node(path: str) -> int | None:
+    """The first number of the version, where lines are read of it; else None."""
+    try:
+        done = run_captured([path, "-p", "process.versions.node"])
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    first = done.stdout.partition(".")[0]
+    return int(first) if first.isdigit() and int(first) in NODE_VERSIONS else None
+
+
+@functools.cache
+def nodes() -> dict[int, str]:
+    """One node of each version that can be had, by its version."""
+    found: dict[int, str] = {}
+    named = os.environ.get("TEST_NODES", "").split(":")
+    for path in filter(None, [shutil.which("node"), *named]):
+        version = version_of_node(path)
+        if version is not None:
+            found.setdefault(version, path)
+    return found
 
 
 def ruby() -> str:

@@ -225,7 +225,7 @@ def test_a_line_of_an_interpreted_program_is_the_site() -> None:
     for package in ("/usr/lib/python3/dist-packages", "/venv/lib/python3.14t/site-packages"):
         assert site(*inner, python(f"{package}/six.py", "alloc", 5), load)[0] == "six.py:5 alloc"
     for library in ("/usr/lib/ruby/vendor_ruby/json.rb", "/opt/lib/ruby/3.2.0/set.rb",
-                    "<internal:gc>"):  # fmt: skip
+                    "<internal:gc>", "node:internal/buffer", "node:fs"):  # fmt: skip
         assert site(*inner, python(library, "add"), load)[0] == "load.py:12 load"
     assert site(python("<frozen importlib._bootstrap>", "_load", 0), load)[0] == "load.py:12 load"
 
