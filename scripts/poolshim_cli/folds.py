@@ -63,7 +63,7 @@ PATTERNS = (
 )  # fmt: skip
 # Files of the standard libraries of interpreted languages.
 LANGUAGE_LIBRARIES = re.compile(
-    r"<frozen .*|<internal:.*|.*/lib(?:64)?/ruby/(?:\d+\.\d+\.\d+|vendor_ruby)/.*"
+    r"<frozen .*|<internal:.*|node:.*|.*/lib(?:64)?/ruby/(?:\d+\.\d+\.\d+|vendor_ruby)/.*"
     r"|.*/lib(?:64)?/python3\.\d+t?/(?!(?:site|dist)-packages/).*|.*/python3\d+\.zip/.*",
     re.S,
 )
