@@ -231,20 +231,33 @@ void ps_flight_forget_stacks(void) {
 
 /* ---- the heaviest ---- */
 
-/* The place of the site that names a stack: a pool's name, else the innermost line, else the
- * innermost site that is no pool. */
+/* True if a line is of node's own modules. */
+static bool is_of_node(uintptr_t site) {
+    static const char scheme[] = "node:";
+    struct ps_profile_line line;
+    ps_profile_line_of(site, &line);
+    return line.file_bytes >= sizeof scheme - 1 &&
+           memcmp(line.file, scheme, sizeof scheme - 1) == 0;
+}
+
+/* The place of the site that names a stack: a pool's name, else the innermost line, of the
+ * program's own if there is one, else the innermost site that is no pool. */
 static size_t named_site(const struct ps_profile_stack *stack) {
     struct ps_profile_pool pool;
     size_t first = stack->count != 0 && ps_profile_pool_of(stack->sites[0], &pool);
     if (first != 0 && pool.name_bytes != 0) {
         return 0;
     }
+    size_t innermost = stack->count;
     for (size_t i = first; i < stack->count; i++) {
         if (ps_profile_is_line(stack->sites[i])) {
-            return i;
+            innermost = ps_min(innermost, i);
+            if (!is_of_node(stack->sites[i])) {
+                return i;
+            }
         }
     }
-    return first;
+    return innermost < stack->count ? innermost : first;
 }
 
 static struct ps_flight_group *group_of(struct ps_flight_tables *tables,

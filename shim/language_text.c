@@ -117,8 +117,10 @@ bool ps_language_text_read(struct ps_language_memory *memory,
     if (out->is_cut && is_last_part) {
         append_dots(out);
     }
-    (void)append_units(out, view, length, from->unit, 0); /* has room */
-    if (out->is_cut && !is_last_part) {
+    /* Characters that are said to be ASCII, and are not, may have no room. */
+    bool has_end = out->is_cut && !is_last_part;
+    (void)append_units(out, view, length, from->unit, has_end ? DOTS_BYTES : 0);
+    if (has_end) {
         append_dots(out);
     }
     return true;
