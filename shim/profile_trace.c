@@ -76,16 +76,15 @@ static void take_native(struct stack *stack, struct ps_unwind *walk, uintptr_t s
 static void take_program(struct stack *stack, struct ps_language_runtime *runtime,
                          struct program *program) {
     const struct ps_language_stack native = {stack->count, stack->sites, stack->pointers};
-    bool has_pointer[PS_PROFILE_FRAMES];
-    for (size_t i = 0; i < stack->count; i++) {
-        has_pointer[i] = stack->pointers[i] != 0;
+    for (size_t i = 0; i < stack->count && runtime->is_generated; i++) {
+        bool is_generated = stack->pointers[i] != 0; /* V8's own code, too: a part of it */
+        stack->kinds[i] = is_generated ? INTERPRETER : stack->kinds[i];
     }
     program->count = runtime->frames(runtime, &native, program->frames, PS_LANGUAGE_FRAMES);
     for (size_t i = 0; i < stack->count && runtime->is_generated; i++) {
-        if (has_pointer[i]) {
-            bool is_program = stack->pointers[i] != 0;
-            stack->kinds[i] = is_program ? LOOP : INTERPRETER;
-            stack->loops = is_program ? i + 1 : stack->loops;
+        if (stack->pointers[i] != 0) {
+            stack->kinds[i] = LOOP;
+            stack->loops = i + 1;
         }
     }
 }

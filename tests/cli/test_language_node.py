@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 from collections import Counter
@@ -151,6 +152,20 @@ def test_a_report_shows_file_line_and_callers(shim: Path) -> None:
     assert lines[at].endswith(planted_in(program, (0, 0))), done.stderr
     callers = [one.strip() for one in lines[at + 1].split("< ")[1:]]
     assert callers == ["in_method.js:21 step", "turns.js:22 run", "in_method.js:27 <anonymous>"]
+
+
+def test_the_line_at_the_mark_is_of_the_program(shim: Path, tmp_path: Path) -> None:
+    script = tmp_path / "leak.js"
+    script.write_text(
+        "const kept = [];\nfunction leakHere() { kept.push(Buffer.alloc(1000000, 1)); }\n"
+        "for (let i = 0; i < 250; i++)\n    leakHere();\n"
+    )
+    records = tmp_path / "records"
+    records.mkdir()
+    env = {**os.environ, "LD_PRELOAD": str(shim), "POOLSHIM_FLIGHT": str(records),
+           "POOLSHIM_LIMIT": "180MiB"}  # fmt: skip
+    done = run_captured([next(iter(nodes().values())), script], env=env)
+    assert "most from leak.js:2 leakHere < leak.js:4 <anonymous> " in done.stderr
 
 
 def test_a_version_that_is_not_known_has_native_stacks(shim: Path, tmp_path: Path) -> None:
