@@ -97,7 +97,7 @@ def test_reports_about_a_process(start: Start, columns: int) -> None:  # noqa: F
     process = start(SLEEPER, PYTHONMALLOC="malloc")
     pid = str(process.pid)
     check(on_terminal(columns, POOLSHIM, "why", "--seconds", "1", pid), columns,
-          "Ctrl-C ends it early", "live blocks of malloc", "verdict:", "next:")  # fmt: skip
+          "Ctrl-C ends it early", "live malloc blocks", "verdict:", "next:")  # fmt: skip
     check(on_terminal(columns, POOLSHIM, "profile", "--pid", pid, "--seconds", "1"), columns,
           "Ctrl-C ends it early", "<module>", "blocks allocated before are unknown")  # fmt: skip
     check(on_terminal(columns, POOLSHIM, "explain", "--pid", pid, "--seconds", "1"), columns,

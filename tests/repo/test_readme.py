@@ -65,8 +65,10 @@ def test_the_demo_is_what_was_recorded() -> None:
         (ROOT / "docs" / "pictures" / "demo.cast").read_text())]  # fmt: skip
     resident = [float(found[1]) for line in shown
                 if (found := re.search(r"([\d.]+) MiB resident, \d+ thread", line))]  # fmt: skip
-    alternative = re.search(r"!\[.*? (\d+) of the (\d+) MiB .*? (\d+) MiB\.\]", TEXT)
-    free = re.search(r"^ +([\d.]+) .* free memory that malloc retains", "\n".join(shown), re.M)
+    alternative = re.search(
+        r"!\[.*? (\d+) of the (\d+) MiB .*?=2 it takes (\d+) MiB, on poolshim (\d+) MiB\.\]", TEXT
+    )
+    free = re.search(r"^ +([\d.]+) .* free memory retained by malloc", "\n".join(shown), re.M)
     assert alternative and free
     assert list(map(int, alternative.groups())) == [round(float(free[1])), *map(round, resident)]
 

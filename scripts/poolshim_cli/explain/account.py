@@ -36,7 +36,7 @@ PARTS = {
     "cache": "free pages kept",
     "huge": "unused parts of huge pages",
     "pools": "pages of pools",
-    "stacks": "stacks of threads",
+    "stacks": "thread stacks",
     "other": "other mappings",
     "files": "mapped files",
     "shared": "shared memory",

@@ -30,9 +30,9 @@ from .glibc import Walk, large_chunks
 from .holders import Size, Sizes, Tables
 
 PARTS = {
-    "live": "live blocks of malloc",
+    "live": "live malloc blocks",
     "free": "free memory of malloc",
-    "stacks": "stacks of threads",
+    "stacks": "thread stacks",
     "mappings": "other memory without a file",
     "files": "data of files",
 }
@@ -168,9 +168,9 @@ class Report:
             return f"live blocks, {share} of the memory", step
         if name == "free":
             what = "preload poolshim" if self.allocator == "glibc" else "lower purge-delay-ms"
-            return f"free memory that malloc retained, {share}", f"{what}: free pages return"
+            return f"free memory retained by malloc, {share}", f"{what}: free pages return"
         if name == "stacks":
-            return f"stacks of threads, {share}", "fewer threads, or a smaller stack (ulimit -s)"
+            return f"thread stacks, {share}", "fewer threads, or a smaller stack (ulimit -s)"
         if name == "files":
             return f"data of files, {share}", "copies of a library's or a file's data are private"
         return (f"memory that the program or its runtime has mapped itself, {share}",

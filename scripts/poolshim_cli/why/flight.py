@@ -4,7 +4,7 @@
     report = Report(Path("poolshim-20261129T165700-1.pb")); print(report.text(10, 80))
 
 The causes are those of a process that runs, as far as the record tells them apart: live memory
-that grew, free memory that malloc retained, memory that is not malloc's, a limit that the live set
+that grew, free memory retained by malloc, memory that is not malloc's, a limit that the live set
 fills.
 """
 
@@ -41,8 +41,8 @@ from .report import per_minute, wrapped
 from .verdict import LEAST_BYTES, LIMIT_SHARE, SHARES, Verdict
 
 PARTS = {
-    "live": "live blocks of malloc", "pools": "memory of pools",
-    "retained": "free memory that malloc retained", "other": "other resident memory",
+    "live": "live malloc blocks", "pools": "memory of pools",
+    "retained": "free memory retained by malloc", "other": "other resident memory",
 }  # fmt: skip
 EXIT = "ended by exit"  # how the comment of a record begins whose process did
 WITHIN = 0.5  # of the growth of live memory, by which resident memory grows, too: else it is chance
@@ -187,7 +187,7 @@ class Report:
         """The part that explains most bytes."""
         whole, parts = self.history.last.resident, self.parts
         if parts["retained"] >= max(SHARES["retained"] * whole, LEAST_BYTES):
-            text = (f"free memory that malloc retained: {mib(parts['retained'])} of {mib(whole)} "
+            text = (f"free memory retained by malloc: {mib(parts['retained'])} of {mib(whole)} "
                     "resident")  # fmt: skip
             return Verdict("retained", parts["retained"], text, retained_step(), "retained")
         if parts["other"] >= max(OTHER_SHARE * whole, OTHER_LEAST_BYTES):

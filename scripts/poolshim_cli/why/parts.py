@@ -29,11 +29,11 @@ from .glibc import Heap, Walker, large_chunks
 
 # In the order of the report, in words; {} is the allocator or the runtime.
 PARTS = {
-    "live": "live blocks of malloc", "retained": "free memory that malloc retains",
-    "heap": "heap of {allocator}, live and free", "python": "live objects of Python",
-    "python_free": "free memory in pools of Python", "runtime": "heap of {runtime}",
-    "mappings": "mappings of its own", "huge": "unused parts of huge pages",
-    "stacks": "stacks of threads", "shared": "shared memory", "files": "mapped files",
+    "live": "live malloc blocks", "retained": "free memory retained by malloc",
+    "heap": "heap of {allocator}, live and free", "python": "live Python objects",
+    "python_free": "free memory in Python's pools", "runtime": "heap of {runtime}",
+    "mappings": "other anonymous mappings", "huge": "unused parts of huge pages",
+    "stacks": "thread stacks", "shared": "shared memory", "files": "mapped files",
     "code": "program and libraries", "metadata": "metadata of poolshim",
 }  # fmt: skip
 LEAST = 64 << 10  # of a mapping that is looked into

@@ -74,21 +74,22 @@ def per_minute(rate: Rate | None) -> str:
 
 
 def part_lines(watch: Watch, width: int) -> list[str]:
-    """The parts in the order of PARTS, with their growth."""
+    """The parts in the order of PARTS, with their growth where some grow."""
     look = watch.last
     rows = [(look.parts[name], per_minute(rate_of(watch.series(part_of(name)))),
              title_of(name, look)) for name in PARTS
             if look.parts[name] >= LEAST_BYTES]  # fmt: skip
     total = rate_of(watch.series(lambda one: float(one.rss)))
     rows.append((look.rss, per_minute(total), "resident memory"))
-    room = max([len("MiB/min"), *(len(row[1]) for row in rows)])
-    indent = 8 + 7 + 1 + room + 2
-    lines = [f"{'MiB':>8}{'%':>7} {'MiB/min':>{room}}  part"]
+    is_changing = any(change for _, change, _ in rows)
+    room = max([len("MiB/min"), *(len(row[1]) for row in rows)]) + 1 if is_changing else 0
+    indent = 8 + 7 + room + 2
+    lines = [f"{'MiB':>8}{'%':>7}{'MiB/min' if is_changing else '':>{room}}  part"]
     for nbytes, change, title in rows:
         share = 100 * nbytes / look.rss if look.rss else 0.0
         lines += textwrap.wrap(
             title, width, subsequent_indent=" " * indent,
-            initial_indent=f"{nbytes / MIB:8.1f}{share:7.1f} {change:>{room}}  ",
+            initial_indent=f"{nbytes / MIB:8.1f}{share:7.1f}{change:>{room}}  ",
         )  # fmt: skip
     return lines
 
@@ -127,7 +128,7 @@ def text(watch: Watch, verdict: Verdict, outlook: str, width: int) -> str:
                          f"{'; the largest in detail' * (count != 1)}", width)  # fmt: skip
     lines += textwrap.wrap(head_of(watch), width, subsequent_indent="  ")
     if watch.group is not None:
-        lines += wrapped("group", group_text(watch.group), width)
+        lines += wrapped("cgroup", group_text(watch.group), width)
     lines += ["", *part_lines(watch, width), ""]
     lines += member_lines(watch, width)
     for note in notes_of(watch):

@@ -97,7 +97,7 @@ def is_pinned(watch: Watch) -> bool:
 
 
 def retained(watch: Watch) -> str:
-    """Of free memory that malloc retains."""
+    """Of free memory retained by malloc."""
     if is_on_poolshim(watch):
         return (f"`poolshim trim {watch.pid}` returns free pages now; `poolshim explain --pid "
                 f"{watch.pid}` names the call sites that pin the rest")  # fmt: skip

@@ -164,8 +164,8 @@ def retained(watch: Watch) -> Verdict | None:
         if steps.is_pinned(watch):
             text += f"{where}; live blocks pin all but {mib(heap.returnable)} of it in their pages"
         else:
-            text += (f"{where}; whole pages of it are {mib(heap.returnable)}, about what a preload "
-                     "of poolshim returns")  # fmt: skip
+            text += (f"{where}; {mib(heap.returnable)} of it are whole pages, about as much as a "
+                     "preload of poolshim would return")  # fmt: skip
     return Verdict("retained", nbytes, text, steps.retained(watch), "retained")
 
 
@@ -203,7 +203,7 @@ def runtime(watch: Watch) -> Verdict | None:
 def mappings(watch: Watch) -> Verdict | None:
     """Memory that the program maps itself."""
     look = watch.last
-    text = (f"mappings of its own: {mib(look.parts['mappings'])} of {mib(look.rss)} are not "
+    text = (f"other anonymous mappings: {mib(look.parts['mappings'])} of {mib(look.rss)} are not "
             f"malloc's, the largest of {look.mapping_count} has {mib(look.largest)}")  # fmt: skip
     return Verdict("mappings", look.parts["mappings"], text, steps.mappings(watch), "mappings")
 
