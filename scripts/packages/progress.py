@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Says on stderr which step of how many runs, and for how long: a build is silent for minutes.
 
-    progress = Progress(["the sources", "compile"])
+    progress = Progress(["the sources", "compile"], "scripts/package")
     with progress.step():
         export()
 
@@ -17,14 +17,13 @@ from collections.abc import Iterator, Sequence
 
 from progress_line import LINE_SECONDS, ProgressLine
 
-NAME = "scripts/package"
-
 
 class Progress:
     """Steps that are taken in their order."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], command: str) -> None:
         self.names = names
+        self.command = command
         self.number = 0
         self.line = ProgressLine(sys.stderr)
 
@@ -39,7 +38,7 @@ class Progress:
 
     def show(self) -> None:
         """The line."""
-        self.line.show(f"{NAME}: {self.where()}, {self.seconds()} s")
+        self.line.show(f"{self.command}: {self.where()}, {self.seconds()} s")
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:

@@ -107,8 +107,8 @@ def release() -> Release:
     return Release(found[1], commit, int(os.environ.get("SOURCE_DATE_EPOCH", time)))
 
 
-def project_table(source: Path) -> dict[str, Any]:
-    """[project] of pyproject.toml."""
+def read_toml(path: Path) -> dict[str, Any]:
+    """A file of TOML, by Python or by the package tomli."""
     try:
         import tomllib
     except ModuleNotFoundError:
@@ -116,7 +116,12 @@ def project_table(source: Path) -> dict[str, Any]:
             import tomli as tomllib  # type: ignore[no-redef]
         except ModuleNotFoundError:
             raise PackagingError("missing: Python 3.11, or its package tomli") from None
-    return dict(tomllib.loads((source / "pyproject.toml").read_text())["project"])
+    return dict(tomllib.loads(path.read_text()))
+
+
+def project_table(source: Path) -> dict[str, Any]:
+    """[project] of pyproject.toml."""
+    return dict(read_toml(source / "pyproject.toml")["project"])
 
 
 def export_sources(what: Release, folder: Path) -> None:
