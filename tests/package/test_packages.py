@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 from bare_system import clone, copy, in_chroot, make_base, only, run_ok
 from conftest import ROOT, run_captured
+from vcpkg_port import install_port
 
 pytestmark = pytest.mark.package
 pytest_plugins = ["made_once"]
@@ -321,51 +322,11 @@ def test_conan_recipe_makes_a_package_that_links(tmp_path: Path) -> None:
         assert done.returncode == 0 and "1 blocks" in said, said[-3000:]
 
 
-VCPKG = """
-cmake_policy(VERSION 3.16)
-function(vcpkg_cmake_configure)
-    cmake_parse_arguments(PARSE_ARGV 0 arg "" "SOURCE_PATH" "OPTIONS")
-    if(arg_UNPARSED_ARGUMENTS)
-        message(FATAL_ERROR "unknown: ${arg_UNPARSED_ARGUMENTS}")
-    endif()
-    execute_process(COMMAND ${CMAKE_COMMAND} -S ${arg_SOURCE_PATH} -B ${WORK}/build
-        -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR} -DCMAKE_INSTALL_LIBDIR=lib ${arg_OPTIONS}
-        COMMAND_ERROR_IS_FATAL ANY)
-endfunction()
-function(vcpkg_cmake_install)
-    execute_process(COMMAND ${CMAKE_COMMAND} --build ${WORK}/build --parallel 2 --target install
-        COMMAND_ERROR_IS_FATAL ANY)
-endfunction()
-function(vcpkg_cmake_config_fixup)
-    cmake_parse_arguments(PARSE_ARGV 0 arg "" "CONFIG_PATH" "")
-    if(NOT EXISTS ${CURRENT_PACKAGES_DIR}/${arg_CONFIG_PATH}/poolshim-config.cmake)
-        message(FATAL_ERROR "no package in ${arg_CONFIG_PATH}")
-    endif()
-endfunction()
-function(vcpkg_fixup_pkgconfig)
-endfunction()
-function(vcpkg_install_copyright)
-    cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "FILE_LIST")
-    file(COPY ${arg_FILE_LIST} DESTINATION ${CURRENT_PACKAGES_DIR}/share/poolshim)
-endfunction()
-include(${PORT}/portfile.cmake)
-"""
-
-
 def test_vcpkg_port_does_what_it_says(tmp_path: Path) -> None:
     """vcpkg is in no package registry: its functions are replaced, the port is real."""
-    script = tmp_path / "vcpkg.cmake"
-    script.write_text(VCPKG)
     port = ROOT / "scripts" / "packages" / "vcpkg"
     facts = json.loads((port / "vcpkg.json").read_text())
     assert f"VERSION {facts['version-semver']} " in (ROOT / "CMakeLists.txt").read_text()
-    packages = tmp_path / "packages"
-    run_ok("cmake", f"-DWORK={tmp_path}", f"-DCURRENT_PACKAGES_DIR={packages}", f"-DPORT={port}",
-           "-P", script)  # fmt: skip
+    packages = install_port(port, tmp_path)
     assert (packages / "share" / "poolshim" / "LICENSE").exists()
     assert not list(packages.rglob("libpoolshim.so"))
-    build = tmp_path / "consumer"
-    source = ROOT / "tests" / "package" / "conan"
-    run_ok("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={packages}")
-    run_ok("cmake", "--build", build)
-    assert run_ok(build / "program") == "1 blocks\n"
