@@ -15,6 +15,12 @@ target_link_libraries(poolshim-pools-objects PRIVATE poolshim-engine-flags)
 
 add_library(poolshim-pools-static STATIC $<TARGET_OBJECTS:poolshim-pools-objects>)
 set_target_properties(poolshim-pools-static PROPERTIES OUTPUT_NAME poolshim-pools)
+# Weak in the archive: where libpoolshim.a has them, too, in either order, those of malloc serve.
+if(NOT has_late_code)
+    add_custom_command(TARGET poolshim-pools-static POST_BUILD
+        COMMAND ${CMAKE_OBJCOPY} --enable-deterministic-archives --wildcard
+            "--weaken-symbol=ps_pages_*" $<TARGET_FILE:poolshim-pools-static> VERBATIM)
+endif()
 add_library(poolshim-pools SHARED $<TARGET_OBJECTS:poolshim-pools-objects>)
 # Exported is what headers mark PS_API; the version script has the versions. Never unloaded: threads
 # that end call into it.

@@ -21,7 +21,15 @@ file(GLOB pages_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pools/pages/*.c
     ${PROJECT_SOURCE_DIR}/pools/common/poison.c)
 list(FILTER pages_sources EXCLUDE REGEX "/pages/alone\\.c$")
 
-add_library(poolshim SHARED ${shim_sources} ${pages_sources} $<TARGET_OBJECTS:poolshim-engine>)
+# What libpoolshim.so and libpoolshim.a have in common.
+add_library(poolshim-shim OBJECT ${shim_sources} ${pages_sources})
+set_target_properties(poolshim-shim PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_include_directories(poolshim-shim PRIVATE ${PROJECT_SOURCE_DIR}/pools/include)
+target_link_libraries(poolshim-shim PRIVATE poolshim-engine-flags)
+
+file(GLOB preloaded_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shim/preloaded/*.c)
+add_library(poolshim SHARED $<TARGET_OBJECTS:poolshim-shim> ${preloaded_sources}
+    $<TARGET_OBJECTS:poolshim-engine>)
 target_link_libraries(poolshim PRIVATE $<BUILD_INTERFACE:poolshim-engine-flags>
     ${CMAKE_DL_LIBS} Threads::Threads # libraries of their own in glibc before 2.34
     ${atomic_library})
@@ -45,11 +53,11 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/shim/bytes.c PROPERTIES
 # Code that a start and a plain malloc do not run is placed after the rest of .text, so that it is
 # not read into memory with it: the system reads 64 KiB around each page that is touched. Sections
 # are sorted by name, and sections of single functions come after .text.
-set(late_sources ${shim_sources} ${engine_sources} ${pages_sources})
+set(late_sources ${shim_sources} ${preloaded_sources} ${engine_sources} ${pages_sources})
 set(late_engine harden/ profile/ record/ heap/cpu_cache heap/limit heap/orphan_purge
     small/span_purge)
-set(late_shim cxx_new [a-z_]*report record stats text exit_output guard_trace introspect process
-    profile unwind[a-z_]* mallctl[a-z_]* extension set vfork)
+set(late_shim cxx_new preloaded/ [a-z_]*report record stats text exit_output guard_trace
+    introspect process profile unwind[a-z_]* mallctl[a-z_]* extension set vfork)
 list(JOIN late_engine "|" late_engine)
 list(JOIN late_shim "|" late_shim)
 list(FILTER late_sources INCLUDE REGEX
@@ -59,3 +67,5 @@ set_source_files_properties(${late_sources} PROPERTIES COMPILE_OPTIONS -ffunctio
 # What users of the library link with: poolshim::poolshim.
 target_link_libraries(poolshim PUBLIC poolshim-headers)
 add_library(poolshim::poolshim ALIAS poolshim)
+
+include(cmake/archive.cmake)

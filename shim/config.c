@@ -348,9 +348,9 @@ uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_inp
 /* Written once by ps_shim_configure, before any second thread can read it. */
 static PS_SPARSE struct ps_settings process_settings;
 
-void ps_shim_configure(struct ps_config *out) {
+void ps_shim_configure(struct ps_config *out, char *const *environment) {
     const struct ps_config_input input = {
-        .environment = environ,
+        .environment = environment,
         .environment_file = "/proc/self/environ",
         .is_secure = ps_auxiliary(AT_SECURE) != 0,
         .message_fd = STDERR_FILENO,

@@ -111,10 +111,10 @@ struct ps_config_input {
 uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_input *input);
 
 /*
- * Reads this process's environment into *out and the static settings. Called exactly once. Does
+ * Reads the process's environment into *out and the static settings. Called exactly once. Does
  * not return when there are faults and STRICT is on: the process ends with PS_EXIT_STRICT.
  */
-void ps_shim_configure(struct ps_config *out);
+void ps_shim_configure(struct ps_config *out, char *const *environment);
 
 /* The frozen settings; all defaults of zero before ps_shim_configure. Any thread. */
 const struct ps_settings *ps_shim_settings(void);

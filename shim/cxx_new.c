@@ -1,90 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * C++ operator new and delete, all forms, under their mangled names, in C: the library links no C++
- * run-time. When memory is exhausted, C++ requires the new_handler and bad_alloc, which are in the
- * program's run-time; so the failing call is forwarded to the run-time's own operator new, which
- * calls our malloc, runs the handler and throws as its program expects. This also serves programs
- * whose run-time was loaded by dlopen out of the global scope: it is then found from the caller's
- * own library.
+ * C++ operator new and delete under their mangled names, in C: the library links no C++ run-time.
+ * When memory is exhausted, C++ requires the new_handler and bad_alloc, which are in the program's
+ * run-time: cxx.h. The nothrow forms are in preloaded/cxx_nothrow.c.
  */
 #include "pools/engine/heap/bootstrap.h"
-#include "shim/entry.h"
+#include "shim/cxx.h"
 
-#include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "pools/engine/heap/large.h"
-#include "pools/engine/os/os.h"
-#include "pools/engine/os/signals.h"
-
-/* std::nothrow_t is an empty object passed by reference. */
-struct nothrow;
-
-typedef void *new_function(size_t size);
-typedef void *new_nothrow_function(size_t size, const struct nothrow *tag);
-typedef void *new_aligned_function(size_t size, size_t align);
-typedef void *new_aligned_nothrow_function(size_t size, size_t align, const struct nothrow *tag);
-
-PS_COLD static PS_NORETURN void die(void) {
-    static const char line[] = "poolshim: out of memory in operator new, and no C++ run-time to "
-                               "throw bad_alloc\n";
-    ps_os_write(2, line, sizeof line - 1);
-    ps_signals_abort();
-}
-
-/* The next definition of an operator new after this library, in the caller's search order. */
-PS_COLD static void *next_operator(const char *name, void *caller) {
-    void *function = dlsym(RTLD_NEXT, name);
-    if (function != NULL) {
-        return function;
-    }
-    Dl_info info;
-    if (dladdr(caller, &info) == 0) {
-        return NULL;
-    }
-    void *handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle == NULL) {
-        return NULL;
-    }
-    function = dlsym(handle, name);
-    dlclose(handle);
-    return function;
-}
-
-PS_COLD static void *fail_new(size_t size, void *caller) {
-    new_function *next = (new_function *)next_operator("_Znwm", caller);
-    if (next == NULL) {
-        die();
-    }
-    return next(size);
-}
-
-PS_COLD static void *fail_new_nothrow(const char *name, size_t size, const struct nothrow *tag,
-                                      void *caller) {
-    new_nothrow_function *next = (new_nothrow_function *)next_operator(name, caller);
-    return next == NULL ? NULL : next(size, tag);
-}
-
-PS_COLD static void *fail_new_aligned(size_t size, size_t align, void *caller) {
-    new_aligned_function *next =
-        (new_aligned_function *)next_operator("_ZnwmSt11align_val_t", caller);
-    if (next == NULL) {
-        die();
-    }
-    return next(size, align);
-}
-
-PS_COLD static void *fail_new_aligned_nothrow(const char *name, size_t size, size_t align,
-                                              const struct nothrow *tag, void *caller) {
-    new_aligned_nothrow_function *next =
-        (new_aligned_nothrow_function *)next_operator(name, caller);
-    return next == NULL ? NULL : next(size, align, tag);
-}
-
 #define CALLER __builtin_return_address(0)
 
-/* An alignment that is no power of two is left to the run-time's own operator, which refuses it. */
+/* An alignment that is no power of two is refused by the failing path. */
 static inline void *alloc_aligned(size_t size, size_t align) {
     return PS_LIKELY(ps_is_power_of_two(align)) ? ps_block_alloc_aligned(size, align) : NULL;
 }
@@ -170,7 +98,7 @@ static inline void expect_size(const void *block, size_t size, size_t align) {
 
 PS_HOT_EXPORT void *_Znwm(size_t size) {
     void *block = ps_heap_alloc(size);
-    return made(PS_LIKELY(block != NULL) ? block : fail_new(size, CALLER), PS_FAMILY_NEW);
+    return made(PS_LIKELY(block != NULL) ? block : ps_cxx_fail(size, CALLER), PS_FAMILY_NEW);
 }
 
 PS_EXPORT void *_Znam(size_t size) {
@@ -178,30 +106,12 @@ PS_EXPORT void *_Znam(size_t size) {
         return _Znwm(size);
     }
     void *block = ps_heap_alloc(size);
-    return made(PS_LIKELY(block != NULL) ? block : fail_new(size, CALLER), PS_FAMILY_NEW_ARRAY);
-}
-
-/* A replaced operator may throw: the run-time's own nothrow form calls it and catches. */
-void *_ZnwmRKSt9nothrow_t(size_t size, const struct nothrow *tag);
-PS_EXPORT void *_ZnwmRKSt9nothrow_t(size_t size, const struct nothrow *tag) {
-    void *block = IS_REPLACED(own_new, _Znwm) ? NULL : ps_heap_alloc(size);
-    block = PS_LIKELY(block != NULL) ? block
-                                     : fail_new_nothrow("_ZnwmRKSt9nothrow_t", size, tag, CALLER);
-    return made(block, PS_FAMILY_NEW);
-}
-
-void *_ZnamRKSt9nothrow_t(size_t size, const struct nothrow *tag);
-PS_EXPORT void *_ZnamRKSt9nothrow_t(size_t size, const struct nothrow *tag) {
-    bool is_ours = !IS_REPLACED(own_new, _Znwm) && !IS_REPLACED(own_new_array, _Znam);
-    void *block = is_ours ? ps_heap_alloc(size) : NULL;
-    block = PS_LIKELY(block != NULL) ? block
-                                     : fail_new_nothrow("_ZnamRKSt9nothrow_t", size, tag, CALLER);
-    return made(block, PS_FAMILY_NEW_ARRAY);
+    return made(PS_LIKELY(block != NULL) ? block : ps_cxx_fail(size, CALLER), PS_FAMILY_NEW_ARRAY);
 }
 
 PS_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t align) {
     void *block = alloc_aligned(size, align);
-    return made(PS_LIKELY(block != NULL) ? block : fail_new_aligned(size, align, CALLER),
+    return made(PS_LIKELY(block != NULL) ? block : ps_cxx_fail_aligned(size, align, CALLER),
                 PS_FAMILY_NEW_ALIGNED);
 }
 
@@ -210,34 +120,26 @@ PS_EXPORT void *_ZnamSt11align_val_t(size_t size, size_t align) {
         return _ZnwmSt11align_val_t(size, align);
     }
     void *block = alloc_aligned(size, align);
-    return made(PS_LIKELY(block != NULL) ? block : fail_new_aligned(size, align, CALLER),
+    return made(PS_LIKELY(block != NULL) ? block : ps_cxx_fail_aligned(size, align, CALLER),
                 PS_FAMILY_NEW_ALIGNED);
 }
 
-void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t align, const struct nothrow *tag);
-PS_EXPORT void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t align,
-                                                   const struct nothrow *tag) {
-    bool is_ours = !IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t);
-    void *block = is_ours ? alloc_aligned(size, align) : NULL;
-    if (PS_UNLIKELY(block == NULL)) {
-        block = fail_new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9nothrow_t", size, align, tag,
-                                         CALLER);
-    }
-    return made(block, PS_FAMILY_NEW_ALIGNED);
+/* ---- for the nothrow forms ---- */
+
+void *ps_cxx_try(size_t size, bool is_array) {
+    bool is_ours = !IS_REPLACED(own_new, _Znwm) && !(is_array && IS_REPLACED(own_new_array, _Znam));
+    return is_ours ? ps_heap_alloc(size) : NULL;
 }
 
-void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t align, const struct nothrow *tag);
-PS_EXPORT void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t align,
-                                                   const struct nothrow *tag) {
+void *ps_cxx_try_aligned(size_t size, size_t align, bool is_array) {
     bool is_ours = !IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t) &&
-                   !IS_REPLACED(own_new_aligned_array, _ZnamSt11align_val_t);
-    void *block = is_ours ? alloc_aligned(size, align) : NULL;
-    if (PS_UNLIKELY(block == NULL)) {
-        block = fail_new_aligned_nothrow("_ZnamSt11align_val_tRKSt9nothrow_t", size, align, tag,
-                                         CALLER);
-    }
-    return made(block, PS_FAMILY_NEW_ALIGNED);
+                   !(is_array && IS_REPLACED(own_new_aligned_array, _ZnamSt11align_val_t));
+    return is_ours ? alloc_aligned(size, align) : NULL;
 }
+
+void *ps_cxx_made(void *block, enum ps_family family) { return made(block, family); }
+
+/* ---- delete ---- */
 
 /* Every operator delete is free: size and alignment are known from the address. */
 PS_HOT_EXPORT void _ZdlPv(void *block) { free_made(block, PS_FAMILY_NEW); }

@@ -8,13 +8,15 @@
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/record/trace.h"
+#include "shim/loader.h"
 
-#include <dlfcn.h>
 #include <link.h>
 #include <string.h>
 
 #define SKIPPED_LIMIT                                                                              \
     32 /* frames of this library and of the program's handlers, above the wanted */
+
+#define PATH_BYTES 256 /* of a name that is no text of a file */
 
 static uintptr_t own_code; /* this library's code; written by the constructor */
 static size_t own_code_bytes;
@@ -51,10 +53,12 @@ __attribute__((constructor(103))) PS_AT_START static void library_loaded(void) {
     bool may_profile = ps_load_relaxed(&ps_profile_settings.x_interval_bytes) != 0;
     if (ps_guard_period != 0 || may_profile || ps_trace_is_on()) {
         ps_unwind_start();
-        struct search search = {.address = (uintptr_t)look_at};
-        (void)dl_iterate_phdr(look_at, &search);
-        own_code = search.begin;
-        own_code_bytes = search.bytes;
+        if (!ps_loader_own_code(&own_code, &own_code_bytes)) {
+            struct search search = {.address = (uintptr_t)look_at};
+            (void)dl_iterate_phdr(look_at, &search);
+            own_code = search.begin;
+            own_code_bytes = search.bytes;
+        }
         ps_guard_watch();
         ps_store_release(&x_can_trace, 1u); /* release: pairs with ps_trace_is_ready */
     }
@@ -111,18 +115,20 @@ static void append_hex(char *text, size_t capacity, uintptr_t value) {
 
 /* "/usr/bin/program(+0x1234) function", the number as addr2line takes it. */
 void ps_guard_name(uintptr_t site, char *text, size_t capacity) {
-    Dl_info info;
+    char path[PATH_BYTES];
+    struct ps_loader_site named;
     struct search search = {.address = site};
     text[0] = '\0';
-    if (dladdr((void *)site, &info) == 0 || dl_iterate_phdr(look_at, &search) == 0) {
+    if (!ps_loader_site_of(site, &named, path, sizeof path) ||
+        dl_iterate_phdr(look_at, &search) == 0) {
         return;
     }
-    append(text, capacity, info.dli_fname != NULL ? info.dli_fname : "?");
+    append(text, capacity, named.file != NULL ? named.file : "?");
     append(text, capacity, "(+0x");
     append_hex(text, capacity, site - search.base);
     append(text, capacity, ")");
-    if (info.dli_sname != NULL) {
+    if (named.function != NULL) {
         append(text, capacity, " ");
-        append(text, capacity, info.dli_sname);
+        append(text, capacity, named.function);
     }
 }

@@ -18,6 +18,7 @@
 #include "pools/pages/pages.h"
 #include "shim/config.h"
 #include "shim/flight.h"
+#include "shim/loader.h"
 #include "shim/profile.h"
 #include "shim/record.h"
 #include "shim/stats.h"
@@ -26,10 +27,12 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* The engine's hook, see pools/engine/heap/start.h. */
 void ps_configure(struct ps_config *config) {
-    ps_shim_configure(config);
+    static char *const no_environment[] = {NULL};
+    ps_shim_configure(config, ps_loader_is_idle() ? no_environment : environ);
     ps_trace_open(config);
 }
 

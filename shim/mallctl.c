@@ -15,8 +15,8 @@
 
 #include "pools/engine/base/compiler.h"
 #include "shim/entry.h"
+#include "shim/loader.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
@@ -75,14 +75,6 @@ static int access_row(const struct ps_mallctl_row *row, size_t index, void *oldp
 
 /* ---- names of other heaps ---- */
 
-/* The next definition after ours; NULL: there is none. */
-static void *next_of(const char *function) {
-    int saved_errno = errno;
-    void *next = dlsym(RTLD_NEXT, function);
-    errno = saved_errno;
-    return next;
-}
-
 /* True if a name asks about the heap of malloc, which no other library may answer. */
 static bool is_of_malloc(const char *name) {
     static const char *const own[] = {"stats.", "opt.", "config.", "prof.", "arenas.bin."};
@@ -105,7 +97,7 @@ PS_EXPORT int mallctl(const char *name, void *oldp, size_t *oldlenp, void *newp,
             return error;
         }
     }
-    __typeof__(mallctl) *next = is_of_malloc(name) ? NULL : next_of("mallctl");
+    __typeof__(mallctl) *next = is_of_malloc(name) ? NULL : ps_loader_next("mallctl");
     return next != NULL ? next(name, oldp, oldlenp, newp, newlen) : ENOENT;
 }
 
@@ -126,7 +118,7 @@ PS_EXPORT int mallctlnametomib(const char *name, size_t *mibp, size_t *miblenp) 
     const struct ps_mallctl_row *row = ps_mallctl_find(name, &index);
     if (row == NULL) {
         __typeof__(mallctlnametomib) *next =
-            is_of_malloc(name) ? NULL : next_of("mallctlnametomib");
+            is_of_malloc(name) ? NULL : ps_loader_next("mallctlnametomib");
         return next != NULL ? next(name, mibp, miblenp) : ENOENT;
     }
     size_t count = count_components(row->name, &at);
@@ -144,7 +136,7 @@ PS_EXPORT int mallctlbymib(const size_t *mib, size_t miblen, void *oldp, size_t 
                            void *newp, size_t newlen) {
     size_t at;
     if (miblen == 0 || mib[0] - MIB_MARK >= ps_mallctl_row_count) {
-        __typeof__(mallctlbymib) *next = miblen == 0 ? NULL : next_of("mallctlbymib");
+        __typeof__(mallctlbymib) *next = miblen == 0 ? NULL : ps_loader_next("mallctlbymib");
         return next != NULL ? next(mib, miblen, oldp, oldlenp, newp, newlen) : ENOENT;
     }
     const struct ps_mallctl_row *row = &ps_mallctl_rows[mib[0] - MIB_MARK];

@@ -13,10 +13,10 @@
 #include "shim/config.h"
 #include "shim/entry.h"
 #include "shim/flight.h"
+#include "shim/loader.h"
 #include "shim/profile.h"
 #include "shim/stats.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <threads.h>
@@ -33,10 +33,8 @@ void *ps_next_function(void **x_found, const char *name) {
     /* relaxed, both: each thread finds the same. */
     void *found = ps_load_relaxed(x_found);
     if (found == NULL) {
-        int saved_errno = errno;
-        found = dlsym(RTLD_NEXT, name);
+        found = ps_loader_next(name);
         ps_store_relaxed(x_found, found);
-        errno = saved_errno;
     }
     return found;
 }

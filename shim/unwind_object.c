@@ -8,9 +8,9 @@
 
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
+#include "shim/loader.h"
 #include "shim/unwind_head.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <string.h>
 
@@ -37,8 +37,8 @@ static uint64_t mix(uint64_t hash, uint64_t word) {
 }
 
 PS_AT_START void ps_unwind_object_start(void) {
-    void *symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");
-    memcpy(&loader_find, &symbol, sizeof loader_find);
+    void *function = ps_loader_find_object();
+    memcpy(&loader_find, &function, sizeof loader_find);
 }
 
 /* ---- the identity of a file ---- */

@@ -6,8 +6,8 @@
 #include "shim/vfork.h"
 
 #include "shim/entry.h"
+#include "shim/loader.h"
 
-#include <dlfcn.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -21,19 +21,12 @@ typedef int clone_function(routine_function *routine, void *stack, int flags, vo
 static vfork_function *x_vfork;
 static clone_function *x_clone;
 
-static void *find(const char *name) {
-    int saved_errno = errno;
-    void *function = dlsym(RTLD_NEXT, name);
-    errno = saved_errno;
-    return function;
-}
-
 /* relaxed, in both: each thread finds the same. */
 
 static vfork_function *find_vfork(void) {
     vfork_function *function = ps_load_relaxed(&x_vfork);
     if (function == NULL) {
-        function = (vfork_function *)find("vfork");
+        function = (vfork_function *)ps_loader_next("vfork");
         ps_store_relaxed(&x_vfork, function);
     }
     return function;
@@ -42,7 +35,7 @@ static vfork_function *find_vfork(void) {
 static clone_function *find_clone(void) {
     clone_function *function = ps_load_relaxed(&x_clone);
     if (function == NULL) {
-        function = (clone_function *)find("clone");
+        function = (clone_function *)ps_loader_next("clone");
         ps_store_relaxed(&x_clone, function);
     }
     return function;

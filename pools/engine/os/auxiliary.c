@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See auxiliary.h. The kernel places the vector after the environment's pointers; the loader of
- * glibc stores the address at which all of that begins.
+ * glibc stores the address at which all of that begins. In a static program libc itself has its
+ * address: it stores another place of the stack there.
  */
 #include "pools/engine/os/auxiliary.h"
 
@@ -14,19 +15,28 @@
 #if defined(__GLIBC__)
 
 static void *stack_end __attribute__((weakref("__libc_stack_end")));
+static ElfW(auxv_t) * vector __attribute__((weakref("_dl_auxv"))); /* of static programs alone */
 
-unsigned long ps_auxiliary(unsigned long type) {
+static const ElfW(auxv_t) * find_vector(void) {
+    if (&vector != NULL) {
+        return vector;
+    }
     if (&stack_end == NULL || stack_end == NULL) {
-        return 0;
+        return NULL;
     }
     /* Count, arguments, NULL, environment, NULL, vector. */
     const uintptr_t *word = stack_end;
     word += 1 + word[0] + 1;
     while (*word++ != 0) { /* ends with the environment */
     }
-    for (; word[0] != AT_NULL; word += 2) { /* ends with the vector */
-        if (word[0] == type) {
-            return word[1];
+    return (const ElfW(auxv_t) *)word;
+}
+
+unsigned long ps_auxiliary(unsigned long type) {
+    const ElfW(auxv_t) *entry = find_vector();
+    for (; entry != NULL && entry->a_type != AT_NULL; entry++) { /* ends with the vector */
+        if (entry->a_type == type) {
+            return entry->a_un.a_val;
         }
     }
     return 0;
