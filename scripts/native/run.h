@@ -74,6 +74,7 @@ struct elf_facts {
     uint16_t type;         /* e_type; like what follows only if bits and order are our own */
     uint16_t machine;      /* e_machine */
     char interpreter[256]; /* PT_INTERP; "" for a static program */
+    bool has_poolshim;     /* libpoolshim.a is linked into it: shim/linked/note.c */
 };
 
 /* False: the file cannot be read; errno says why. */

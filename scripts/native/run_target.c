@@ -18,13 +18,38 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-enum { SCRIPT_DEPTH = 5, SCRIPT_LINE_BYTES = 256, SEGMENT_LIMIT = 64 }; /* the first two: Linux's */
+enum {
+    SCRIPT_DEPTH = 5,
+    SCRIPT_LINE_BYTES = 256,
+    SEGMENT_LIMIT = 64,
+    NOTE_BYTES = 4096
+}; /* the first two: Linux's */
 
 /* The same size for every class; Elf64_Ehdr begins with it. */
 enum { IDENT_BYTES = 20, TYPE_OFFSET = 16, MACHINE_OFFSET = 18 };
 enum { LOONGARCH = 258 }; /* EM_LOONGARCH, which older headers lack */
 
-static void read_interpreter(int fd, struct elf_facts *facts) {
+/* Do the notes of a segment name the library? */
+static bool has_note(int fd, const Elf64_Phdr *segment) {
+    static const char owner[] = "poolshim";
+    char notes[NOTE_BYTES];
+    ssize_t got = pread(fd, notes, sizeof notes, (off_t)segment->p_offset);
+    size_t end = got < 0 ? 0 : (size_t)got;
+    end = segment->p_filesz < end ? (size_t)segment->p_filesz : end;
+    for (size_t at = 0; at + sizeof(Elf64_Nhdr) + sizeof owner <= end;) {
+        Elf64_Nhdr note;
+        memcpy(&note, notes + at, sizeof note);
+        at += sizeof note;
+        if (note.n_namesz == sizeof owner && memcmp(notes + at, owner, sizeof owner) == 0) {
+            return true;
+        }
+        at +=
+            (((size_t)note.n_namesz + 3) & ~(size_t)3) + (((size_t)note.n_descsz + 3) & ~(size_t)3);
+    }
+    return false;
+}
+
+static void read_segments(int fd, struct elf_facts *facts) {
     Elf64_Ehdr header;
     if (pread(fd, &header, sizeof header, 0) != sizeof header ||
         header.e_phentsize != sizeof(Elf64_Phdr)) {
@@ -39,8 +64,8 @@ static void read_interpreter(int fd, struct elf_facts *facts) {
         if (segment.p_type == PT_INTERP && segment.p_filesz < sizeof facts->interpreter) {
             ssize_t got = pread(fd, facts->interpreter, segment.p_filesz, (off_t)segment.p_offset);
             facts->interpreter[got < 0 ? 0 : got] = '\0';
-            return;
         }
+        facts->has_poolshim |= segment.p_type == PT_NOTE && has_note(fd, &segment);
     }
 }
 
@@ -59,7 +84,7 @@ bool run_target_read_elf(const char *path, struct elf_facts *facts) {
         memcpy(&facts->type, start + TYPE_OFFSET, sizeof facts->type);
         memcpy(&facts->machine, start + MACHINE_OFFSET, sizeof facts->machine);
         if (facts->bits == ELFCLASS64) {
-            read_interpreter(fd, facts);
+            read_segments(fd, facts);
         }
     }
     int error = errno;
@@ -182,6 +207,13 @@ static const char *own_libc(void) {
     return libc_of(&own);
 }
 
+/* The same for a program that poolshim is linked into, which another allocator does not replace. */
+static const char *refusal_of_linked(const char *shown, const char *library) {
+    return is_named(library, "libpoolshim")
+               ? NULL
+               : run_text("%s has poolshim linked into it, which no preload replaces", shown);
+}
+
 /* NULL, or why this very file, no script, would run without the library. */
 static const char *refusal_of_program(const char *shown, const char *path,
                                       const struct elf_facts *program,
@@ -220,6 +252,9 @@ const char *run_target_refusal(const char *path, const char *library) {
     for (int depth = 0; depth < SCRIPT_DEPTH; depth++) {
         if (!run_target_read_elf(path, &program)) {
             return NULL; /* unreadable but perhaps executable: the loader will see */
+        }
+        if (program.has_poolshim) {
+            return refusal_of_linked(shown, library);
         }
         if (program.is_elf) {
             return refusal_of_program(shown, path, &program, &preloaded);

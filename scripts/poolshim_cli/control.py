@@ -5,9 +5,10 @@ The other side of pools/engine/heap/background.h, which describes the protocol.
 
     with control.Process(1234) as process: process.ask(control.TRIM, 5.0)
 
-The page is found as the symbol poolshim_control of the library's image in the memory of the
-process, and read and written by process_vm_readv and /proc/PID/mem: the kernel asks for the right
-to trace the process. Nothing is stopped, and no signal sent.
+The page is found in the memory of the process: as the symbol poolshim_control of the library's
+image, or by a note of the program that the library is linked into. It is read and written by
+process_vm_readv and /proc/PID/mem: the kernel asks for the right to trace the process. Nothing is
+stopped, and no signal sent.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from . import elf
 from .elf import Malformed
 from .errors import CANNOT_EXECUTE, NOT_FOUND, Failed, OwnFailure
 from .foreign import files, image, patience, text
@@ -37,6 +39,7 @@ DONE = 0
 OFF, ASLEEP = 0, 3  # enum ps_background_state
 LIBRARY = "libpoolshim.so"
 LIBRARIES_MAX = 16  # mappings of that name that are looked into
+FILES_MAX = 1024  # programs, whose answers are kept
 PAUSE_SECONDS = 0.005
 SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
@@ -198,8 +201,54 @@ class Place:
     base: int
 
 
+def program(pid: int) -> tuple[str, int]:
+    """Path and base of the program's file; ("", 0) where it is not mapped."""
+    try:
+        path = os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return "", 0
+    for line in maps_of(pid).splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) == 6 and words[5] == path and int(words[2], 16) == 0:
+            return path, int(words[0].split("-")[0], 16)
+    return "", 0
+
+
+def find_linked(pid: int, symbol: str) -> Place | None:
+    """Where a symbol of the library is in a program that it is linked into; None elsewhere."""
+    path, base = program(pid)
+    try:
+        address = image.noted_in(partial(read, pid), base, symbol) if path else None
+    except (Malformed, BadAddress):
+        return None
+    return Place(address, path, base) if address is not None else None
+
+
+@functools.lru_cache(FILES_MAX)
+def has_library(path: str, identity: tuple[int, ...]) -> bool:
+    """Has a program's file the library in itself? The identity tells its versions apart."""
+    del identity
+    try:
+        return elf.read(Path(path)).has_poolshim
+    except (OSError, Malformed):
+        return False
+
+
+def is_linked(pid: int) -> bool:
+    """Has the program of a process the library in itself? False where that may not be read."""
+    path = f"/proc/{pid}/exe"
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return has_library(path, (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
+
+
 def find_symbol(pid: int, symbol: str) -> Place:
-    """Where one of the library's symbols is."""
+    """Where one of the library's symbols is. What is linked into the program serves it."""
+    linked = find_linked(pid, symbol)
+    if linked is not None:
+        return linked
     mapped = list(libraries(pid).items())[:LIBRARIES_MAX]
     is_unlike = ""
     for path, base in mapped:

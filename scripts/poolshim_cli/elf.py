@@ -26,6 +26,7 @@ SYMBOL_OBJECT, SYMBOL_FUNCTION, SYMBOL_IFUNC = 1, 2, 10
 NEEDED, HASH, STRTAB, SYMTAB, SYMBOLIC, FLAGS, GNU_HASH = 1, 4, 5, 6, 16, 30, 0x6FFFFEF5
 DF_SYMBOLIC = 2
 NOTES_MAX, DYNAMIC_MAX, SYMBOLS_MAX, BUILD_ID_MAX = 4096, 4096, 1 << 24, 64
+NOTE_BYTES_MAX = 1 << 16  # of a segment that is searched
 MACHINES = {3: "x86", 20: "PowerPC", 21: "POWER", 22: "S/390", 40: "32-bit ARM", 62: "x86-64",
             183: "AArch64", 243: "RISC-V", 258: "LoongArch"}  # fmt: skip
 
@@ -123,6 +124,15 @@ class Elf:
                     return self.part(value_at, min(value_bytes, BUILD_ID_MAX)).hex()
                 at = value_at + (value_bytes + 3 & ~3)
         return ""
+
+    @cached_property
+    def has_poolshim(self) -> bool:
+        """Is libpoolshim.a linked into the program?"""
+        return any(
+            owner == b"poolshim"
+            for one in self.segments if one.kind == PT_NOTE
+            for owner, _, _ in notes_in(self.part(one.offset, min(one.file_bytes, NOTE_BYTES_MAX)))
+        )  # fmt: skip
 
     @cached_property
     def interpreter(self) -> str:
@@ -315,6 +325,18 @@ class Elf:
             words = description[24:].split(b"\0")  # after three addresses
             found.add(b":".join(words[:2]).decode(errors="replace"))
         return found
+
+
+def notes_in(data: bytes) -> Iterator[tuple[bytes, int, bytes]]:
+    """Owner, place and contents of each note of a segment, as far as it is sound."""
+    at = 0
+    while at + 12 <= len(data):
+        name_bytes, value_bytes, _kind = struct.unpack_from("<III", data, at)
+        name, value = at + 12, at + 12 + (name_bytes + 3 & ~3)
+        at = value + (value_bytes + 3 & ~3)
+        if at <= len(data):
+            owner = data[name : name + name_bytes].rstrip(b"\0")
+            yield owner, value, data[value : value + value_bytes]
 
 
 def is_elf(path: Path) -> bool:

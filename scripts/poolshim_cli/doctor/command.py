@@ -104,7 +104,7 @@ def look_into(
     diagnosis: Diagnosis, found: elf.Elf, ours: elf.Elf, env: Mapping[str, str]
 ) -> None:
     """The checks of one program file."""
-    if not program.check_kind(diagnosis, found, ours):
+    if program.note_linked(diagnosis, found) or not program.check_kind(diagnosis, found, ours):
         return
     program.check_privileges(diagnosis, found)
     program.check_own_allocator(diagnosis, found)
@@ -174,6 +174,8 @@ def verdict(diagnosis: Diagnosis) -> str:
         return f"the preload has no effect in what {name} starts"
     if not diagnosis.takes_effect:
         return "the preload has no effect"
+    if diagnosis.has("linked"):
+        return f"poolshim takes effect in {name}, which it is linked into"
     if diagnosis.has("only-starts"):
         return f"the preload takes effect in {name}, which only starts other programs"
     doubts = sum(finding.level == WARNING for finding in diagnosis.findings)

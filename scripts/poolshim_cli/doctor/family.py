@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from .. import elf
 from ..errors import OWN_FAILURE, OwnFailure
 from .findings import FATAL, FINE, NOTE, WARNING, Diagnosis, Finding
 
@@ -68,6 +69,14 @@ def run(
         diagnosis.add("command-failed", WARNING, f"the command ended with status {done.returncode}")
 
 
+def is_linked(path: str) -> bool:
+    """Has the program's file poolshim in itself?"""
+    try:
+        return elf.read(Path(path)).has_poolshim
+    except (OSError, elf.Malformed):
+        return False
+
+
 def was_asked(folder: Path, process: int) -> bool | None:
     """Did the library serve anything there? None where the process left no statistics."""
     try:
@@ -84,7 +93,11 @@ def judge(diagnosis: Diagnosis, programs: list[Program], is_used: bool | None) -
     own = [program for program in programs if program.process == first]
     last = own[-1]
     others = [program for program in programs if program.process != first]
-    if last.mapped == "mapped":
+    if is_linked(last.path):
+        refute(diagnosis, REFUTED)
+        use = " and gave it memory" if is_used else ""
+        diagnosis.add("ran-linked", FINE, f"ran: poolshim is linked into {last.path}{use}")
+    elif last.mapped == "mapped":
         refute(diagnosis, REFUTED)
         has_all = all(one.has_preload and one.mapped != "unmapped" for one in others)
         if has_all and (others or len(own) > 1):
@@ -129,8 +142,9 @@ def note_mapped(diagnosis: Diagnosis, program: Program, is_used: bool | None) ->
 
 def report_children(diagnosis: Diagnosis, children: list[Program]) -> None:
     """Reports the child processes without the library, with the reason."""
-    scrubbed = [child.path for child in children if not child.has_preload]
-    refused = [c.path for c in children if c.has_preload and c.mapped == "unmapped"]
+    asked = [child for child in children if not is_linked(child.path)]
+    scrubbed = [child.path for child in asked if not child.has_preload]
+    refused = [c.path for c in asked if c.has_preload and c.mapped == "unmapped"]
     for code, paths, reason in (
         ("scrubbed", scrubbed, "were started without LD_PRELOAD"),
         ("child-unmapped", refused, "had it in LD_PRELOAD and not mapped"),

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from .. import elf
-from .findings import FATAL, NOTE, WARNING, Diagnosis
+from .findings import FATAL, FINE, NOTE, WARNING, Diagnosis
 
 C_NAMES = ("malloc", "free", "calloc", "realloc")
 NEW_NAMES = ("_Znwm", "_Znam", "_ZdlPv", "_ZdaPv")
@@ -47,6 +47,15 @@ def libc_of(file: elf.Elf) -> str:
     return "musl" if loader or any(MUSL.match(name) for name in file.needed) else "glibc"
 
 
+def note_linked(diagnosis: Diagnosis, program: elf.Elf) -> bool:
+    """Whether poolshim is a part of the program, which a preload can neither add nor replace."""
+    if program.bits == 64 and program.has_poolshim:
+        diagnosis.add("linked", FINE, f"{program.path} has poolshim linked into it, and needs no "
+                      "preload")  # fmt: skip
+        return True
+    return False
+
+
 def check_kind(diagnosis: Diagnosis, program: elf.Elf, library: elf.Elf) -> bool:
     """Processor, static linking, libc; False: further checks are useless."""
     where = program.path
@@ -62,7 +71,7 @@ def check_kind(diagnosis: Diagnosis, program: elf.Elf, library: elf.Elf) -> bool
         diagnosis.add("loader", NOTE, f"{where} is a loader: give doctor its program")
         return False
     if not program.interpreter:
-        advice = "link it dynamically, or with poolshim's library first"
+        advice = "link it with libpoolshim.a, or dynamically"
         if program.has_section(".gopclntab"):
             advice = "Go manages its own memory, with or without malloc"
         diagnosis.add(
@@ -109,7 +118,7 @@ def check_privileges(diagnosis: Diagnosis, program: elf.Elf) -> None:
         diagnosis.add(
             "privileged", FATAL,
             f"{program.path} is {kind}: it gains privileges, and the loader ignores LD_PRELOAD",
-            "run it from an account that has the rights already, or link it with poolshim",
+            "run it from an account that has the rights already, or link it with libpoolshim.a",
         )  # fmt: skip
     elif kind:
         diagnosis.add(

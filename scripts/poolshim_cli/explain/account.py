@@ -101,7 +101,7 @@ class Book:
         self.has_calls = False
         self.memory = Memory(pid)
         self.heap: Heap | None = None
-        self.library = 0  # where it is mapped
+        self.library: tuple[str, int] = "", 0  # the program that has it, and where it is mapped
         self.stacks: set[tuple[int, int]] = set()
         self.mappings: list[Mapping] = []
         self.view = View()
@@ -114,12 +114,13 @@ class Book:
 
     def find_heap(self) -> Heap | None:
         """The heap, which another program has after an exec."""
-        base = next((one.start for one in self.mappings if LIBRARY in one.path), 0)
-        if base != self.library or (base and self.heap is None):
+        mapped = next((one.start for one in self.mappings if LIBRARY in one.path), 0)
+        base = control.program(self.pid) if control.is_linked(self.pid) else ("", mapped)
+        if base != self.library or (base[1] and self.heap is None):
             self.library, self.heap, self.stacks = base, None, set()
             self.demand, self.has_calls = None, False
             with contextlib.suppress(Failed, OwnFailure):
-                self.heap = Heap(self.pid) if base else None
+                self.heap = Heap(self.pid) if base[1] else None
             if self.heap is not None and self.interval:
                 self.demand = Demand(self.heap.memory, self.interval)
         return self.heap

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Symbols of a library, from its image in the memory of a process.
 
-    address_of(read, base, "poolshim_layout")
+    address_of(read, base, "poolshim_layout"); noted_in(read, base, "poolshim_layout")
+
+A program that libpoolshim.a is linked into has no such symbols, but a note with their places.
 
 The dynamic section, the hash table and the symbols are what the loader itself uses, and lie in
 memory. The library's file is not opened: the process may have other mounts or another root, the
@@ -13,13 +15,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from ..elf import GNU_HASH, HASH, MAGIC, PT_DYNAMIC, PT_LOAD, STRTAB, SYMTAB, Malformed
+from ..elf import (
+    GNU_HASH, HASH, MAGIC, PT_DYNAMIC, PT_LOAD, PT_NOTE, STRTAB, SYMTAB, Malformed, notes_in,
+)  # fmt: skip
 
 Read = Callable[[int, int], bytes]
 
 HEADER_BYTES, SEGMENT_BYTES, SYMBOL_BYTES, ENTRY_BYTES = 64, 56, 24, 16
 SEGMENTS_MAX, ENTRIES_MAX, BUCKETS_MAX, CHAIN_MAX, SYMBOLS_MAX = 64, 256, 1 << 20, 1024, 1 << 16
 MASK = (1 << 64) - 1
+NOTES_BYTES_MAX = 1 << 16  # of one segment
+NOTE_OWNER, NOTED = b"poolshim", ("poolshim_control", "poolshim_layout")  # shim/linked/note.c
 
 
 class Image:
@@ -40,6 +46,8 @@ class Image:
         first = next((one[3] for one in segments if one[0] == PT_LOAD and one[2] == 0), 0)
         self.bias = base - first & MASK
         self.dynamic: dict[int, int] = {}
+        self.notes = [(self.bias + one[3] & MASK, min(one[6], NOTES_BYTES_MAX))
+                      for one in segments if one[0] == PT_NOTE]  # fmt: skip
         for kind, _flags, _offset, address, _physical, _in_file, nbytes, _align in segments:
             if kind == PT_DYNAMIC:
                 entries = min(nbytes // ENTRY_BYTES, ENTRIES_MAX)
@@ -94,6 +102,22 @@ class Image:
         return None
 
 
+    def noted(self, name: str) -> int | None:
+        """The address that the program's note has for a symbol."""
+        for start, nbytes in self.notes:
+            for owner, at, value in notes_in(self.read(start, nbytes)):
+                if owner == NOTE_OWNER and len(value) == 8 * len(NOTED):
+                    index = NOTED.index(name)
+                    (distance,) = struct.unpack_from("<q", value, 8 * index)
+                    return start + at + 8 * index + distance & MASK
+        return None
+
+
 def address_of(read: Read, base: int, name: str) -> int | None:
     """The address of a symbol of the library at `base`, or None. Malformed: there is no library."""
     return Image(read, base).address_of(name)
+
+
+def noted_in(read: Read, base: int, name: str) -> int | None:
+    """The address of a symbol in the program at `base`; None where the library is no part of it."""
+    return Image(read, base).noted(name)

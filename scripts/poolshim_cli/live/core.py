@@ -12,6 +12,7 @@ and a library's build id where the core has its first page.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import os
 import struct
 from collections.abc import Iterator
@@ -248,7 +249,13 @@ class Core(Memory):
         return descriptor
 
     def find_symbol(self, symbol: str) -> control.Place:
-        """An exported symbol of the library."""
+        """An exported symbol of the library, or one that a program's note names."""
+        images = {one.path: one.start for one in reversed(self.backed) if not one.offset}
+        for path, base in images.items():
+            with contextlib.suppress(image.Malformed, control.BadAddress):
+                address = image.noted_in(partial(self.fetch), base, symbol)
+                if address is not None:
+                    return control.Place(address, path, base)
         bases = {one.path: one.start for one in reversed(self.backed)
                  if Path(one.path).name.startswith(control.LIBRARY) and not one.offset}  # fmt: skip
         for path, base in bases.items():

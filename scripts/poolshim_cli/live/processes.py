@@ -128,12 +128,12 @@ class Watched:
 
 
 def is_on_poolshim(pid: int) -> bool:
-    """Has it mapped the library? False for what may not be read."""
+    """Has it mapped the library, or in its program? False for what may not be read."""
     try:
         text = files.read_proc(pid, "maps")
     except OSError:
         return False
-    return control.LIBRARY.encode() in text
+    return control.LIBRARY.encode() in text or control.is_linked(pid)
 
 
 def start_or_none(pid: int) -> str | None:
