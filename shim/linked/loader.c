@@ -80,7 +80,7 @@ bool ps_loader_own_code(uintptr_t *begin, size_t *bytes) {
     return true;
 }
 
-/* Without a loader all code is the program's. */
+/* Without a loader all code is the program's, and a dladdr that is there finds nothing. */
 static bool name_program(struct ps_loader_site *site, char *buffer, size_t buffer_bytes) {
     long length = ps_syscall6(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)buffer,
                               (long)(buffer_bytes - 1), 0, 0);
@@ -95,11 +95,8 @@ static bool name_program(struct ps_loader_site *site, char *buffer, size_t buffe
 bool ps_loader_site_of(uintptr_t address, struct ps_loader_site *site, char *buffer,
                        size_t buffer_bytes) {
     Dl_info info;
-    if (find_site == NULL) {
+    if (find_site == NULL || find_site((void *)address, &info) == 0) {
         return name_program(site, buffer, buffer_bytes);
-    }
-    if (find_site((void *)address, &info) == 0) {
-        return false;
     }
     *site = (struct ps_loader_site){.file = info.dli_fname, .function = info.dli_sname};
     return true;
