@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from conan import ConanFile
 from conan.errors import ConanInvalidConfiguration
@@ -18,7 +17,8 @@ from conan.tools.files import copy, load, rm, rmdir
 
 
 class PoolshimConan(ConanFile):  # type: ignore[misc]
-    """poolshim::pools, static or shared, and poolshim::poolshim, the malloc, which is shared."""
+    """poolshim::pools, static or shared; poolshim::poolshim, the malloc, which is shared, and
+    poolshim::static, the malloc as a part of the program."""
 
     name = "poolshim"
     license = "MIT"
@@ -72,7 +72,7 @@ class PoolshimConan(ConanFile):  # type: ignore[misc]
         copy(self, "LICENSE", self.source_folder, folder / "licenses")
         for name in ("lib/cmake", "lib/pkgconfig", "share"):
             rmdir(self, folder / name)
-        unwanted: Any = "*.a" if self.options.shared else "libpoolshim-pools.so*"
+        unwanted = "libpoolshim-pools.a" if self.options.shared else "libpoolshim-pools.so*"
         rm(self, unwanted, folder / "lib")
 
     def package_info(self) -> None:
@@ -86,3 +86,7 @@ class PoolshimConan(ConanFile):  # type: ignore[misc]
             shim.set_property("cmake_target_name", "poolshim::poolshim")
             shim.set_property("pkg_config_name", "poolshim")
             shim.libs = ["poolshim"]
+            static = self.cpp_info.components["static"]
+            static.set_property("cmake_target_name", "poolshim::static")
+            static.system_libs = [":libpoolshim.a", "pthread"]  # not libpoolshim.so beside it
+            static.exelinkflags = ["-Wl,--undefined=malloc", "-Wl,--eh-frame-hdr"]

@@ -52,6 +52,15 @@ def check_consumer(program: Path, library: Path, **env: str) -> None:
     assert library.resolve().name.endswith(output[2])
 
 
+def check_linked(*programs: Path) -> None:
+    """malloc is a part of them: they print the version, and report at exit."""
+    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    for program in programs:
+        result = run_captured([program], env={**env, "POOLSHIM_STATS": "1"})
+        assert result.returncode == 0 and result.stdout.startswith("0."), result.stderr
+        assert ": statistics of process" in result.stderr
+
+
 def check_pools_consumer(program: Path, pools: Path, shim: Path | None) -> None:
     """Alone, the pages are the pools library's own; under the shim they are the shim's."""
     env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
@@ -73,7 +82,8 @@ def test_tree_is_complete(prefix: Path) -> None:
     for name in ("libpoolshim.so", "libpoolshim-pools.so", "poolshim.pc", "poolshim-pools.pc",
                  "poolshim-config.cmake"):  # fmt: skip
         assert names.count(name) == 1 + (name == "libpoolshim.so")  # the command has a link
-    assert [name for name in names if name.endswith(".a")] == ["libpoolshim-pools.a"]
+    archives = sorted(name for name in names if name.endswith(".a"))
+    assert archives == ["libpoolshim-pools.a", "libpoolshim.a"]
     texts = {f: (prefix / f).read_bytes() for f in files}  # programs and libraries have debug data
     assert not [f for f, text in texts.items() if os.fsencode(ROOT) in text
                 and not text.startswith((b"\x7fELF", b"!<arch>"))]  # fmt: skip
@@ -129,6 +139,7 @@ def cmake_package(prefix: Path, tmp_path: Path) -> None:
     run_ok("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
     run_ok("cmake", "--build", tmp_path)
     check_consumer(tmp_path / "consumer", installed_library(prefix))
+    check_linked(tmp_path / "linked", tmp_path / "linked-static")
     pools = installed_library(prefix, "libpoolshim-pools.so.0")
     check_pools_consumer(tmp_path / "pools", pools, None)
     check_pools_consumer(tmp_path / "pools", pools, installed_library(prefix))
@@ -157,6 +168,10 @@ def pkg_config(prefix: Path, tmp_path: Path) -> None:
     program = tmp_path / "consumer"
     run_ok("gcc", CONSUMER / "consumer.c", *flags, "-o", program)
     check_consumer(program, library, LD_LIBRARY_PATH=str(library.parent))
+    flags = run_ok("pkg-config", "--static", "--cflags", "--libs", "poolshim", env=env).split()
+    linked = tmp_path / "linked-static"
+    run_ok("gcc", "-static", CONSUMER / "linked.c", *flags, "-Wl,--fatal-warnings", "-o", linked)
+    check_linked(linked)
 
 
 def pkg_config_of_the_pools(prefix: Path, tmp_path: Path) -> None:
@@ -190,6 +205,7 @@ def test_subproject(tmp_path: Path) -> None:
     run_ok("cmake", "--build", tmp_path)
     assert not list(tmp_path.rglob("scenario*")) and not list(tmp_path.rglob("list100m*"))
     check_consumer(tmp_path / "consumer", tmp_path / "poolshim" / "libpoolshim.so")
+    check_linked(tmp_path / "linked", tmp_path / "linked-static")
     pools = tmp_path / "poolshim" / "libpoolshim-pools.so"
     check_pools_consumer(tmp_path / "pools", pools, None)
 

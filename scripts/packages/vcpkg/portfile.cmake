@@ -3,7 +3,8 @@
 #
 #     vcpkg install poolshim --overlay-ports=scripts/packages/vcpkg
 #
-# It has both kinds of the pools library, poolshim::pools and poolshim::pools-static.
+# It has both kinds of each library: poolshim::pools, poolshim::pools-static, and with the feature
+# shim poolshim::poolshim, poolshim::static.
 # The sources are those of the checkout; a registry would have vcpkg_from_github in their place.
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
