@@ -32,8 +32,10 @@ HEADERS = ROOT / "pools" / "include" / "poolshim"
 LIBRARY = """\
 libpoolshim.so replaces malloc, free and their relatives, the aliases of glibc, and all forms of C++
 operator new and delete, in any dynamically linked program, unchanged. It needs libc and nothing
-else. Statically linked programs, and programs that bring their own allocator inside the executable,
-do not see a preloaded library; set-user-ID programs ignore LD_PRELOAD from untrusted places.
+else. Static programs, and programs that bring their own allocator inside the executable, do not see
+a preloaded library; set-user-ID programs ignore LD_PRELOAD from untrusted places. libpoolshim.a is
+the same library as a part of a program, static or not:
+cc -static program.c $(pkg-config --static --libs poolshim).
 poolshim doctor says whether the library takes effect in a program, and why not.
 
 A signal handler that has interrupted one of these functions must not call one, as POSIX says: the
