@@ -28,11 +28,13 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PS_DEBUG"} | own
 
 
-def cargo(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def cargo(
+    command: str, *arguments: str, more: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs cargo offline, with the locked versions."""
     fixed = [] if command == "fmt" else ["--offline", "--locked"]
     words = ["cargo", command, *fixed, *arguments]
-    return run_captured(words, cwd=CRATE, env=environment(), timeout=600)
+    return run_captured(words, cwd=CRATE, env={**environment(), **(more or {})}, timeout=600)
 
 
 @cache

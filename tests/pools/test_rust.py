@@ -57,6 +57,25 @@ def test_the_example_runs() -> None:
     assert result.stdout.endswith("2 connections are left\n")
 
 
+@pytest.mark.slow
+def test_programs_for_musl_have_the_global_allocator(tmp_path: Path) -> None:
+    """They are static, so no preload reaches them."""
+    target = "x86_64-unknown-linux-musl"
+    root = Path(run_captured(["rustc", "--print", "sysroot"]).stdout.strip())
+    if shutil.which("musl-gcc") is None or not (root / "lib/rustlib" / target).exists():
+        pytest.skip(f"needs musl-gcc and `rustup target add {target}`")
+    machine = run_captured(["gcc", "-print-multiarch"]).stdout.strip()
+    for name, place in (("linux", "linux"), ("asm-generic", "asm-generic"),
+                        ("asm", f"{machine}/asm")):  # fmt: skip
+        (tmp_path / name).symlink_to(Path("/usr/include") / place)
+    suffix = target.replace("-", "_")
+    more = {f"CC_{suffix}": "musl-gcc", f"CFLAGS_{suffix}": f"-idirafter {tmp_path}"}
+    for name in ("global", "usage"):
+        result = cargo("test", "--target", target, "--test", name, more=more)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert re.search(r"[1-9]\d* passed; 0 failed", result.stdout)
+
+
 def test_examples_have_no_unsafe_code() -> None:
     for path in (CRATE / "examples").glob("*.rs"):
         text = path.read_text()

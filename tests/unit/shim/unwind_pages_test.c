@@ -1,4 +1,4 @@
-// sources: tests/unit/fake_os.c shim/unwind_pages.c shim/unwind_object.c
+// sources: tests/unit/fake_os.c shim/unwind_pages.c shim/unwind_object.c shim/preloaded/loader.c
 // sources: shim/unwind_head.c shim/unwind_table.c shim/unwind_table_ops.c
 // libc: glibc
 /* SPDX-License-Identifier: MIT */
