@@ -17,7 +17,7 @@ from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from poolshim_cli.set import command  # noqa: E402
+from poolshim_cli import limits  # noqa: E402
 
 pytestmark = pytest.mark.preload
 WRITTEN = {
@@ -51,7 +51,7 @@ def number_of(text: str) -> int | str:
 def test_a_limit_is_read_alike_everywhere(text: str, value: int | str) -> None:
     assert number_of(listed("--limit", text)) == value
     assert number_of(listed(LIMIT=text)) == value
-    assert command.limit_shown(command.limit(text)) == value
+    assert limits.shown(limits.word_of(text)) == value
 
 
 @each_row("text", REFUSED)
@@ -59,12 +59,12 @@ def test_a_limit_is_refused_alike_everywhere(text: str) -> None:
     assert poolshim("run", "--limit", text, "true").returncode == 125
     assert listed(LIMIT=text) == "off"
     with pytest.raises(ValueError, match="is "):
-        command.limit(text)
+        limits.word_of(text)
 
 
 def test_a_bare_number_that_may_be_a_percentage_is_told_so() -> None:
     meant = "(a percentage is written 80%)"
     assert meant in poolshim("run", "--limit=80", "true").stderr
     with pytest.raises(ValueError, match=re.escape(meant)):
-        command.limit("80")
+        limits.word_of("80")
     assert "percentage" not in poolshim("run", "--limit=101", "true").stderr

@@ -9,9 +9,7 @@ Exit status: 0 ended by a signal, or printed; 2 usage; 125 the address cannot be
 
 from __future__ import annotations
 
-import signal
-import threading
-
+from .. import http_service
 from ..errors import BadRequest, OwnFailure
 from ..live import containers, options
 from ..live.processes import Watch
@@ -43,18 +41,9 @@ Exit status: 0 ended by a signal, 1 a named process does not run on poolshim, 2 
 address cannot be listened on, 126 not permitted (the right to trace a process is needed), 127 no
 such process or container.
 """
-ADDRESS, PORT = "127.0.0.1", 9921
-PORT_MAX = 65535
+LISTEN = f"{http_service.ADDRESS}:9921"
 SWITCHES = {"--once", "--pss", "--sums"}
 VALUED = {"--listen", "--push", "--push-every", options.CONTAINER}
-
-
-def place_of(text: str) -> tuple[str, int]:
-    """ADDRESS:PORT, [ADDRESS]:PORT or PORT."""
-    address, colon, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
-        raise BadRequest(f"--listen: {text} is not ADDRESS:PORT")
-    return (address.strip("[]") if colon and address else ADDRESS), int(port)
 
 
 def watch_of(request: options.Words) -> Watch:
@@ -84,30 +73,13 @@ def pusher_of(request: options.Words, collector: Collector) -> push.Pusher | Non
     return push.Pusher(destination, collector.rows, sampler, seconds)
 
 
-def serve(server: Server, address: str, pusher: push.Pusher | None) -> int:
-    """Serves until a signal."""
-    is_over = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: is_over.set())
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    if pusher is not None:
-        pusher.start()
-    shown = f"[{address}]" if ":" in address else address
-    print(f"http://{shown}:{server.server_address[1]}/metrics", flush=True)
-    is_over.wait()
-    server.shutdown()
-    server.server_close()
-    return 0
-
-
 def main(words: list[str]) -> int:
     """All, or those named."""
     request = options.parse(words, SWITCHES, VALUED)
     if request.is_help:
         print(HELP, end="")
         return 0
-    address, port = place_of(request.values.get("--listen", f"{ADDRESS}:{PORT}"))
+    place = http_service.place_of(request.values.get("--listen", LISTEN))
     watch = watch_of(request)
     collector = Collector(watch, "--sums" not in request.switches)
     pusher = pusher_of(request, collector)
@@ -115,7 +87,9 @@ def main(words: list[str]) -> int:
         print(exposition.text_of(collector.families(), True), end="")
         return 0
     try:
-        server = Server(address, port, collector, Sampler(watch.is_served))
+        server = Server(place, collector, Sampler(watch.is_served))
     except OSError as error:
-        raise OwnFailure(f"{address}:{port}: {error.strerror or error}") from None
-    return serve(server, address, pusher)
+        raise OwnFailure(f"{place[0]}:{place[1]}: {error.strerror or error}") from None
+    if pusher is not None:
+        pusher.start()
+    return http_service.run_until_signal(server, "http", "/metrics")

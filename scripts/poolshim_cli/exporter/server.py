@@ -1,26 +1,19 @@
 # SPDX-License-Identifier: MIT
 """The HTTP side of `poolshim exporter`: metrics, heap profiles, and a list of the processes.
 
-    server = Server("127.0.0.1", 9921, collector, sampler); server.serve_forever()
+    server = Server(("127.0.0.1", 9921), collector, sampler); server.serve_forever()
 
-A request has a thread. Clients are not trusted: the number of threads, the time that a client may
-take for its request, and the time of a profile are bounded.
+Clients are not trusted: the time of a profile is bounded, too.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import socket
-import socketserver
-import sys
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
-from typing import Any
 from urllib.parse import parse_qs
 
-from .. import pprof_write
+from .. import http_service, pprof_write
 from ..errors import CANNOT_EXECUTE, GIVING_UP, NOT_FOUND, BadRequest, Failed, OwnFailure
 from ..foreign import patience
 from ..foreign.text import printable
@@ -29,9 +22,7 @@ from . import exposition
 from .metrics import Collector
 from .profiles import SECONDS, SECONDS_MAX, Busy, Sampler
 
-CLIENT_SECONDS = 30.0
 SEARCH_SECONDS = 10.0  # for the processes of a container
-THREADS_MAX = 128
 QUERY_FIELDS_MAX = 16
 GZIP_LEVEL = 4
 TEXT = "text/plain; charset=utf-8"
@@ -71,12 +62,10 @@ def seconds_in(query: dict[str, list[str]]) -> float:
     return seconds
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(http_service.Answers):
     """Answers one request."""
 
     server: Server
-    timeout = CLIENT_SECONDS
-    server_version, sys_version = "poolshim", ""
 
     def do_GET(self) -> None:
         """Any path; a failure is one line."""
@@ -93,16 +82,6 @@ class Handler(BaseHTTPRequestHandler):
             pass  # the client has gone
         except GIVING_UP as error:
             self.answer(TEXT, f"{error}\n".encode(), status_of(error))
-
-    def answer(self, kind: str, body: bytes, status: int = 200, **headers: str) -> None:
-        """Head and body."""
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(body)
 
     def metrics(self, _query: str) -> None:
         """In the format that the client asks for."""
@@ -140,42 +119,10 @@ class Handler(BaseHTTPRequestHandler):
         ]  # fmt: skip
         self.answer("application/json", json.dumps(found).encode())
 
-    def log_message(self, *unused: Any) -> None:
-        """Requests are not logged."""
 
+class Server(http_service.Server):
+    """With what it serves."""
 
-class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Listens on an address."""
-
-    allow_reuse_address = True
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 64
-
-    def __init__(self, address: str, port: int, collector: Collector, sampler: Sampler) -> None:
+    def __init__(self, place: tuple[str, int], collector: Collector, sampler: Sampler) -> None:
         self.collector, self.sampler = collector, sampler
-        self.room = threading.BoundedSemaphore(THREADS_MAX)
-        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        self.address_family = found[0][0]
-        super().__init__(found[0][4], Handler)  # type: ignore[arg-type]
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Closes the connection where too many are open."""
-        if self.room.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Runs in the thread of the request."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.room.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """One line; none for a client that has gone."""
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            print(f"poolshim exporter: a request failed: {type(error).__name__}: {error}",
-                  file=sys.stderr)  # fmt: skip
+        super().__init__(place, Handler, "exporter")

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .. import control
+from .. import control, limits
 from ..errors import BadRequest, Failed
 from ..live import layout, options
 from ..live.memory import Memory
@@ -39,10 +39,6 @@ or on another version of it, 2 usage or a wrong value; nothing was changed then,
 """
 USAGE = "poolshim set PID NAME=VALUE"
 PREFIX = "set."
-LIMIT_OFF = ("off", "0", "false")
-LIMIT_PERCENT = 1 << 63
-LIMIT_LEAST = 1 << 20
-PERCENT = re.compile(r"[0-9]+(\.[0-9]{1,9})?")
 
 
 def count(text: str) -> int:
@@ -50,33 +46,6 @@ def count(text: str) -> int:
     if not re.fullmatch(r"[0-9]+", text):
         raise ValueError("is not a number")
     return int(text)
-
-
-def limit(text: str) -> int:
-    """Bytes, or per cent, as pools/engine/heap/limit.h has them."""
-    if text in LIMIT_OFF:
-        return 0
-    percent = PERCENT.fullmatch(text.removesuffix("%").rstrip())
-    is_percentage = percent is not None and 1 <= float(percent[0]) <= 100
-    if text.endswith("%"):
-        if not is_percentage:
-            raise ValueError("is not a percentage from 1% to 100%")
-        return LIMIT_PERCENT | int(float(text[:-1]))
-    try:
-        found = size_of(text)
-    except ValueError:
-        raise ValueError("is neither a percentage such as 80% nor a size such as 2GiB") from None
-    if not LIMIT_LEAST <= found < LIMIT_PERCENT:
-        meant = f" (a percentage is written {text}%)" if is_percentage else ""
-        raise ValueError(f"is too small{meant}" if found < LIMIT_LEAST else "is too large")
-    return found
-
-
-def limit_shown(value: int) -> int | str:
-    """The reverse."""
-    if value & LIMIT_PERCENT:
-        return f"{value - LIMIT_PERCENT}%"
-    return value or "off"
 
 
 @dataclass(frozen=True)
@@ -95,7 +64,7 @@ SETTINGS = {
     for setting in (
         Setting("purge-delay-ms", count, 4),
         Setting("cache-max", size_of, 8, True),
-        Setting("limit", limit, 8, show=limit_shown),
+        Setting("limit", limits.word_of, 8, show=limits.shown),
     )
 }
 
