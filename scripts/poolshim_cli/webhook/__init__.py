@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""`poolshim webhook`: add the library to pods of a Kubernetes cluster as they are created."""
