@@ -249,6 +249,7 @@ def read_yaml(*names: str) -> Any:
 
 
 def test_the_component_of_kustomize_says_the_same() -> None:
+    """tests/package/test_kubernetes.py has kustomize itself make it."""
     template = read_yaml("kustomize", "volume.yaml")["spec"]["template"]["spec"]
     amounts = {"limits": {"cpu": "1"}}
     pod = pod_of([container_of(resources=amounts)], securityContext={"runAsUser": 0})

@@ -2,6 +2,8 @@
 """`poolshim webhook`: reviews over HTTPS as API servers send them, and clients that are worse.
 
     scripts/test tests/cli/test_webhook.py
+
+tests/package/test_kubernetes.py has a real API server ask it.
 """
 
 from __future__ import annotations
