@@ -3,7 +3,7 @@
  * See loader.h: for libpoolshim.a, in static programs and in dynamic ones. A static program has no
  * loader, and a reference to dlsym would link one into it, with a warning of the linker. So
  * functions of libc are called by their second names, and by dlsym where a program has it. All are
- * weak references: what is missing is NULL. No locks.
+ * weak references: missing ones are NULL. No locks.
  *
  * cmake/archive.cmake adds this file when the other files' definitions of these names are local: a
  * name here is libc's.

@@ -30,10 +30,13 @@
 #define ps_exchange_release(p, v) __atomic_exchange_n((p), (v), __ATOMIC_RELEASE)
 #define ps_exchange_acq_rel(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 #define ps_or_relaxed(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
+#define ps_and_relaxed(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELAXED)
 #define ps_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 #define ps_add_seq_cst(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
 
 /* Compare-and-swap; *expected receives the observed value on failure. Weak: may fail spuriously. */
+#define ps_cas_strong_relaxed(p, expected, v)                                                      \
+    __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #define ps_cas_strong_acquire(p, expected, v)                                                      \
     __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
 #define ps_cas_strong_acq_rel(p, expected, v)                                                      \

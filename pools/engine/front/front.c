@@ -5,8 +5,8 @@
 #include "pools/engine/front/front.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/front/number.h"
 #include "pools/engine/front/store.h"
-#include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/retention.h"
 
@@ -76,7 +76,7 @@ struct ps_front *ps_front_make(void) {
  * have another one a moment later. */
 static size_t own_id(void) {
     if (!ps_front_uses_sequences()) {
-        return ps_lock_self() % PS_FRONTS_LOCKED;
+        return ps_front_number();
     }
     uintptr_t thread = ps_thread_pointer();
     /* relaxed, both: the kernel writes them, for this thread. */

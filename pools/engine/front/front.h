@@ -12,8 +12,8 @@
  *              kernel gives the threads of a process that run at the same time different ids, the
  *              lowest first (mm_cid, Linux 6.3), so that there are as many fronts as threads ever
  *              ran at once. Older kernels: the number of the processor
- *   locked     without sequences: one of a few fronts, whose class the thread holds while it pushes
- *              or pops. If it is held, the thread goes to the store
+ *   locked     without sequences: the front of the thread's number (number.h), whose class it holds
+ *              while it pushes or pops. If it is held, the thread goes to the store
  *
  * A push or a pop takes effect by one store of the state, the last instruction of a sequence. So a
  * signal handler, a fork and a reader outside of the process find each state right.
@@ -49,7 +49,6 @@
 #include <stdint.h>
 
 #define PS_FRONTS 1024      /* ids beyond have none */
-#define PS_FRONTS_LOCKED 64 /* most of them that are in use without sequences */
 #define PS_FRONT_BLOCKS 256 /* of a class */
 #define PS_FRONT_CLASS_BYTES ((size_t)64 << 10)
 #define PS_FRONT_BYTES ((size_t)1 << 20)

@@ -39,6 +39,7 @@
  */
 #include "pools/engine/base/bits.h"
 #include "pools/engine/front/front.h"
+#include "pools/engine/front/number.h"
 #include "pools/engine/front/store.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/turn.h"
@@ -372,6 +373,7 @@ static void empty(struct ps_front *front) {
 }
 
 void ps_front_fork_child(const struct ps_front *own) {
+    ps_front_number_fork_child();
     /* The classes that an interrupted return of this thread has remain HELD. */
     if (ps_turn_is_own(&x_holder)) {
         return;

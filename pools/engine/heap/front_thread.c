@@ -5,6 +5,7 @@
 #include "pools/engine/heap/front_thread.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/front/number.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mode.h"
@@ -244,6 +245,7 @@ void ps_front_thread_ended(void) {
     }
     if (words->own != &ps_front_none) { /* last: the child of a fork takes back what users have */
         words->own = &ps_front_none;    /* first */
+        ps_front_number_return();
         ps_add_seq_cst(&x_users, (uint32_t)-1); /* orders what it has pushed, for the last one */
     }
 }
