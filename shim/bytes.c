@@ -22,6 +22,7 @@ NAMED(compare, memcmp);
 NAMED(compare, bcmp); /* of clang, where the order does not matter */
 NAMED(find, memchr);
 NAMED(length_of, strlen);
+NAMED(length_within, strnlen);
 NAMED(compare_text, strcmp);
 NAMED(compare_start, strncmp);
 NAMED(find_first, strchr);
@@ -67,6 +68,11 @@ static CALLED size_t length_of(const char *text) {
         PS_OPAQUE(at);
     }
     return (size_t)(at - text);
+}
+
+static CALLED size_t length_within(const char *text, size_t limit) {
+    const char *end = find(text, '\0', limit);
+    return end != NULL ? (size_t)(end - text) : limit;
 }
 
 static CALLED int compare_start(const char *a, const char *b, size_t limit) {
