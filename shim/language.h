@@ -81,7 +81,8 @@ struct ps_language_object {
     uintptr_t symbols;
     uintptr_t strings;
     size_t string_bytes;
-    uintptr_t hash; /* DT_GNU_HASH */
+    uintptr_t hash;     /* DT_GNU_HASH; 0: it has none */
+    uintptr_t old_hash; /* DT_HASH, likewise */
 };
 
 struct ps_language_symbol {

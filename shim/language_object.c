@@ -25,6 +25,11 @@ struct hash_head {
     uint32_t bucket_count, first_symbol, bloom_words, bloom_shift;
 };
 
+/* The older one: then a word for each bucket, and for each symbol the next one of its bucket. */
+struct old_hash_head {
+    uint32_t bucket_count, symbol_count;
+};
+
 static bool is_inside(const struct ps_language_object *object, uintptr_t address, size_t bytes) {
     return address >= object->start && address <= object->end && bytes <= object->end - address;
 }
@@ -44,6 +49,8 @@ static void read_entry(struct ps_language_object *object, const ElfW(Dyn) * entr
         object->string_bytes = value;
     } else if (entry->d_tag == DT_GNU_HASH) {
         object->hash = address_of(object, value);
+    } else if (entry->d_tag == DT_HASH) {
+        object->old_hash = address_of(object, value);
     }
 }
 
@@ -57,7 +64,8 @@ static bool read_dynamic(struct ps_language_object *object, uintptr_t at) {
     }
     return is_inside(object, object->strings, object->string_bytes) &&
            is_inside(object, object->symbols, sizeof(ElfW(Sym))) &&
-           is_inside(object, object->hash, sizeof(struct hash_head));
+           (is_inside(object, object->hash, sizeof(struct hash_head)) ||
+            is_inside(object, object->old_hash, sizeof(struct old_hash_head)));
 }
 
 /* The program headers of an object. */
@@ -96,7 +104,6 @@ static bool find_program(const struct ps_unwind_object *from, struct ps_language
         }
     }
     out->start = lowest + bias;
-    out->end = highest + bias;
     return from->start - out->start < highest - lowest;
 }
 
@@ -108,14 +115,18 @@ bool ps_language_object_open(const struct ps_unwind_object *from, struct ps_lang
     }
     uintptr_t dynamic = 0;
     uintptr_t lowest = UINTPTR_MAX;
+    uintptr_t highest = 0;
     for (size_t i = 0; i < parts.count; i++) {
-        if (parts.first[i].p_type == PT_LOAD && parts.first[i].p_vaddr < lowest) {
-            lowest = parts.first[i].p_vaddr;
-        } else if (parts.first[i].p_type == PT_DYNAMIC) {
-            dynamic = parts.first[i].p_vaddr;
+        const ElfW(Phdr) *part = &parts.first[i];
+        if (part->p_type == PT_LOAD) {
+            lowest = ps_min(lowest, part->p_vaddr);
+            highest = ps_max(highest, part->p_vaddr + part->p_memsz);
+        } else if (part->p_type == PT_DYNAMIC) {
+            dynamic = part->p_vaddr;
         }
     }
     out->bias = out->start - ps_round_down(lowest, HEAD_BYTES);
+    out->end = out->bias + highest; /* that of `from` may be the end of its first part */
     return dynamic != 0 && read_dynamic(out, dynamic + out->bias);
 }
 
@@ -145,8 +156,38 @@ static bool is_symbol(const struct ps_language_object *object, size_t index, con
     return is_inside(object, out->address, out->bytes);
 }
 
-bool ps_language_object_find(const struct ps_language_object *object, const char *name,
+static uint32_t old_hash_of(const char *name) {
+    uint32_t hash = 0;
+    for (; *name != '\0'; name++) {
+        hash = (hash << 4) + (unsigned char)*name;
+        uint32_t high = hash & 0xf0000000;
+        hash = (hash ^ high >> 24) & ~high;
+    }
+    return hash;
+}
+
+static bool find_by_old_hash(const struct ps_language_object *object, const char *name,
                              struct ps_language_symbol *out) {
+    const struct old_hash_head *head = (const struct old_hash_head *)object->old_hash;
+    const uint32_t *buckets = (const uint32_t *)(head + 1);
+    size_t words = (size_t)head->bucket_count + head->symbol_count;
+    if (head->bucket_count == 0 ||
+        !is_inside(object, (uintptr_t)buckets, words * sizeof(uint32_t))) {
+        return false;
+    }
+    const uint32_t *chains = buckets + head->bucket_count;
+    size_t index = buckets[old_hash_of(name) % head->bucket_count];
+    for (size_t i = 0; i < CHAIN_LIMIT && index != 0 && index < head->symbol_count; i++) {
+        if (is_symbol(object, index, name, out)) {
+            return true;
+        }
+        index = chains[index];
+    }
+    return false;
+}
+
+static bool find_by_hash(const struct ps_language_object *object, const char *name,
+                         struct ps_language_symbol *out) {
     const struct hash_head *head = (const struct hash_head *)object->hash;
     uintptr_t buckets = object->hash + sizeof *head + head->bloom_words * sizeof(uintptr_t);
     uintptr_t chains = buckets + head->bucket_count * sizeof(uint32_t);
@@ -169,4 +210,10 @@ bool ps_language_object_find(const struct ps_language_object *object, const char
         }
     }
     return false;
+}
+
+bool ps_language_object_find(const struct ps_language_object *object, const char *name,
+                             struct ps_language_symbol *out) {
+    return object->hash != 0 ? find_by_hash(object, name, out)
+                             : find_by_old_hash(object, name, out);
 }
