@@ -19,6 +19,7 @@ static const struct {
     {"_PyEval_EvalFrameDefault", ps_python_start},
     {"rb_vm_exec", ps_ruby_start},
     {"v8dbg_off_fp_function", ps_v8_start},
+    {"gHotSpotVMStructs", ps_java_start},
 };
 
 static struct ps_language_runtime runtimes[RUNTIMES];
@@ -38,10 +39,11 @@ static struct ps_language_runtime *find_known(uint64_t identity) {
 }
 
 /* Searches an object for an interpreter. */
-static bool recognise(const struct ps_unwind_object *from, struct ps_language_runtime *out) {
+static enum ps_language_answer recognise(const struct ps_unwind_object *from,
+                                         struct ps_language_runtime *out) {
     struct ps_language_object object;
     if (!ps_language_object_open(from, &object)) {
-        return false;
+        return PS_LANGUAGE_NONE;
     }
     for (size_t i = 0; i < sizeof languages / sizeof languages[0]; i++) {
         struct ps_language_symbol loop;
@@ -53,7 +55,7 @@ static bool recognise(const struct ps_unwind_object *from, struct ps_language_ru
             return languages[i].start(&object, out);
         }
     }
-    return false;
+    return PS_LANGUAGE_NONE;
 }
 
 static void enter(const struct ps_unwind_object *from) {
@@ -61,7 +63,11 @@ static void enter(const struct ps_unwind_object *from) {
     if (find_known(from->identity) != NULL) {
         return; /* another thread was faster */
     }
-    struct ps_language_runtime *place = recognise(from, &found) ? find_known(0) : NULL;
+    enum ps_language_answer answer = recognise(from, &found);
+    struct ps_language_runtime *place = answer == PS_LANGUAGE_FOUND ? find_known(0) : NULL;
+    if (answer == PS_LANGUAGE_LATER) {
+        return;
+    }
     if (place == NULL) {
         /* relaxed: the word is all there is. */
         ps_store_relaxed(place_of_other(from->identity), from->identity);
@@ -92,11 +98,29 @@ struct ps_language_runtime *ps_language_of(const struct ps_unwind_object *object
     return find_known(object->identity);
 }
 
-struct ps_language_runtime *ps_language_first(void) {
+/* True if the object of an interpreter is still loaded. */
+static bool is_there(const struct ps_language_runtime *runtime, uint64_t identity) {
     struct ps_unwind_object object;
-    /* acquire: pairs with enter. */
-    uint64_t identity = ps_load_acquire(&runtimes[0].identity);
-    bool is_there = identity != 0 && ps_unwind_object_find(runtimes[0].loop, &object) &&
-                    object.identity == identity;
-    return is_there ? &runtimes[0] : NULL;
+    return ps_unwind_object_find(runtime->loop, &object) && object.identity == identity;
+}
+
+struct ps_language_runtime *ps_language_of_process(bool has_made_code) {
+    struct ps_language_runtime *likely = NULL;
+    struct ps_language_runtime *made = NULL;
+    struct ps_unwind_object object;
+    for (size_t i = 0; i < RUNTIMES; i++) {
+        /* acquire: pairs with enter. */
+        uint64_t identity = ps_load_acquire(&runtimes[i].identity);
+        if (identity == 0) {
+            break;
+        }
+        if (is_there(&runtimes[i], identity)) {
+            likely = likely != NULL ? likely : &runtimes[i];
+            made = made == NULL && runtimes[i].has_frames ? &runtimes[i] : made;
+        }
+    }
+    if (has_made_code && made == NULL && ps_java_find_object(&object)) {
+        made = ps_language_of(&object);
+    }
+    return has_made_code && made != NULL ? made : likely;
 }

@@ -25,8 +25,9 @@
 #include <stdint.h>
 
 #define PS_LANGUAGE_FRAMES 64  /* of a thread, the innermost */
-#define PS_LANGUAGE_OFFSETS 56 /* of fields, in the structures of an interpreter */
+#define PS_LANGUAGE_OFFSETS 64 /* of fields, in the structures of an interpreter */
 #define PS_LANGUAGE_CALLS 5
+#define PS_LANGUAGE_VARIABLES 5
 
 /* A frame of the program. is_entry: a call of the interpreter's loop began with it, so that a frame
  * of the loop on the native stack runs the frames up to this one. */
@@ -43,7 +44,7 @@ struct ps_language_stack {
     uintptr_t *pointers;
 };
 
-/* An interpreter in this process. Constant, except x_types. */
+/* An interpreter in this process. Constant, except the fields with x_. */
 struct ps_language_runtime {
     uint64_t identity; /* of its object; 0: the entry is free. Written last. */
     uintptr_t start;   /* of the object, to `end` */
@@ -56,9 +57,13 @@ struct ps_language_runtime {
     bool needs_loop;   /* frames may be read only below a frame of the loop on the native stack */
     bool is_generated; /* no loop runs the program, but generated code: `frames` sets the pointers
                           to 0 of native frames that run none of it */
+    bool has_frames;   /* likewise, but `frames` needs no native frames: each part of the native
+                          stack in code that no file has takes the place of a loop's frame */
     uintptr_t calls[PS_LANGUAGE_CALLS]; /* functions of the interpreter; the language's own, as the
                                            next ones */
-    uintptr_t x_types[3];               /* that were recognised; of node, addresses of its loop */
+    uintptr_t variables[PS_LANGUAGE_VARIABLES]; /* addresses of the interpreter's own */
+    uintptr_t x_types[3]; /* that were recognised; of node, addresses of its loop */
+    uint32_t x_key; /* of the thread-specific value with the thread's state, and 1; 0: not known */
     uint16_t offsets[PS_LANGUAGE_OFFSETS];
     uint16_t frame_bytes; /* up to the last field that is read */
     uint16_t code_bytes;
@@ -69,8 +74,9 @@ struct ps_language_runtime {
 /* The interpreter that an object has; NULL: none. */
 struct ps_language_runtime *ps_language_of(const struct ps_unwind_object *object);
 
-/* The interpreter that was found first, if it is still there; else NULL. */
-struct ps_language_runtime *ps_language_first(void);
+/* The interpreter of a stack that has no frame of one: the first that was found, or, where the
+ * stack has code that no file has, the first whose programs are such code. NULL: none is there. */
+struct ps_language_runtime *ps_language_of_process(bool has_made_code);
 
 /* ---- symbols of an object: language_object.c ---- */
 
@@ -160,13 +166,25 @@ bool ps_language_text_append(struct ps_language_text *out, const char *view, siz
 
 /* ---- languages ---- */
 
-/* Recognises an interpreter in an object that exports its symbol, and fills in what is its own.
- * False when the version is not known. */
-typedef bool ps_language_start(const struct ps_language_object *object,
-                               struct ps_language_runtime *out);
+/* LATER: the object's constructors have not run yet. */
+enum ps_language_answer { PS_LANGUAGE_NONE, PS_LANGUAGE_FOUND, PS_LANGUAGE_LATER };
 
-bool ps_python_start(const struct ps_language_object *object, struct ps_language_runtime *out);
-bool ps_v8_start(const struct ps_language_object *object, struct ps_language_runtime *out);
-bool ps_ruby_start(const struct ps_language_object *object, struct ps_language_runtime *out);
+/* Recognises an interpreter in an object that exports its symbol, and fills in what is its own.
+ * NONE when the version is not known. */
+typedef enum ps_language_answer ps_language_start(const struct ps_language_object *object,
+                                                  struct ps_language_runtime *out);
+
+enum ps_language_answer ps_python_start(const struct ps_language_object *object,
+                                        struct ps_language_runtime *out);
+enum ps_language_answer ps_ruby_start(const struct ps_language_object *object,
+                                      struct ps_language_runtime *out);
+enum ps_language_answer ps_v8_start(const struct ps_language_object *object,
+                                    struct ps_language_runtime *out);
+enum ps_language_answer ps_java_start(const struct ps_language_object *object,
+                                      struct ps_language_runtime *out);
+
+/* The object of the virtual machine that the calling thread may be one of. A few times at most, it
+ * searches the thread-specific values. False: none was found. */
+bool ps_java_find_object(struct ps_unwind_object *out);
 
 #endif

@@ -97,18 +97,19 @@ static size_t python_frames(struct ps_language_runtime *runtime,
                             const struct ps_language_stack *stack, struct ps_language_frame *out,
                             size_t limit);
 
-bool ps_python_start(const struct ps_language_object *object, struct ps_language_runtime *out) {
+enum ps_language_answer ps_python_start(const struct ps_language_object *object,
+                                        struct ps_language_runtime *out) {
     struct ps_language_symbol symbol;
     out->version = version_of(object);
     if (out->version - VERSION_FIRST > VERSION_LAST - VERSION_FIRST ||
         !ps_language_object_find(object, "PyGILState_GetThisThreadState", &symbol)) {
-        return false;
+        return PS_LANGUAGE_NONE;
     }
     for (size_t i = 0; i < PS_PYTHON_FIELDS; i++) {
         out->offsets[i] = versions[i][out->version - VERSION_FIRST];
     }
     if (out->version >= VERSION_DESCRIBED && !read_description(object, out)) {
-        return false;
+        return PS_LANGUAGE_NONE;
     }
     out->calls[0] = symbol.address;
     out->frames = python_frames;
@@ -116,7 +117,7 @@ bool ps_python_start(const struct ps_language_object *object, struct ps_language
     out->code_bytes = bytes_up_to(out, PS_PYTHON_CODE_FILE, PS_PYTHON_CODE_COPIES);
     size_t head_bytes = out->offsets[PS_PYTHON_OBJECT_TYPE] + WORD_BYTES;
     out->code_bytes = (uint16_t)ps_max((size_t)out->code_bytes, head_bytes);
-    return true;
+    return PS_LANGUAGE_FOUND;
 }
 
 /* ---- objects ---- */

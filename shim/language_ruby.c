@@ -104,24 +104,25 @@ static size_t ruby_frames(struct ps_language_runtime *runtime,
     return count;
 }
 
-bool ps_ruby_start(const struct ps_language_object *object, struct ps_language_runtime *out) {
+enum ps_language_answer ps_ruby_start(const struct ps_language_object *object,
+                                      struct ps_language_runtime *out) {
     struct ps_language_symbol symbol;
     if (!ps_language_object_find(object, "ruby_api_version", &symbol) ||
         symbol.bytes < 2 * sizeof(int)) {
-        return false;
+        return PS_LANGUAGE_NONE;
     }
     const int *version = (const int *)symbol.address;
     if (version[0] != VERSION_MAJOR || (unsigned)version[1] > VERSION_LAST) {
-        return false;
+        return PS_LANGUAGE_NONE;
     }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (!ps_language_object_find(object, names[i], &symbol)) {
-            return false;
+            return PS_LANGUAGE_NONE;
         }
         out->calls[i] = symbol.address;
     }
     out->version = (unsigned)version[1];
     out->needs_loop = true;
     out->frames = ruby_frames;
-    return true;
+    return PS_LANGUAGE_FOUND;
 }

@@ -64,10 +64,11 @@ static unsigned version_of(const struct ps_language_object *object) {
 static size_t v8_frames(struct ps_language_runtime *runtime, const struct ps_language_stack *stack,
                         struct ps_language_frame *out, size_t limit);
 
-bool ps_v8_start(const struct ps_language_object *object, struct ps_language_runtime *out) {
+enum ps_language_answer ps_v8_start(const struct ps_language_object *object,
+                                    struct ps_language_runtime *out) {
     out->version = version_of(object);
     if (out->version == VERSIONS) {
-        return false;
+        return PS_LANGUAGE_NONE;
     }
     for (size_t i = 0; i < PS_V8_FIELDS; i++) {
         char name[sizeof "v8dbg_" + NAME_BYTES] = "v8dbg_";
@@ -84,7 +85,7 @@ bool ps_v8_start(const struct ps_language_object *object, struct ps_language_run
     }
     out->is_generated = true;
     out->frames = v8_frames;
-    return true;
+    return PS_LANGUAGE_FOUND;
 }
 
 /* ---- frames ---- */

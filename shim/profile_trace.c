@@ -12,9 +12,9 @@
  * outermost one; native code of others, as of modules and of a program with an interpreter in it,
  * remains. An interpreter whose loop is made of tail calls has no frame of it: the frames of the
  * program then replace the innermost one of the interpreter's object, and the others are left out.
- * Each
- * frame of generated code that runs the program counts as a loop.
- * No state, no locks but the table's.
+ * Each frame of generated code that runs the program counts as a loop; of a program whose frames
+ * are known without it, as those of Java, each part of the native stack in such code. No state, no
+ * locks but the table's.
  */
 #include "shim/guard_trace.h"
 #include "shim/language.h"
@@ -24,14 +24,15 @@
 
 #define INNER_LIMIT (PS_PROFILE_FRAMES / 2) /* native frames inside of the innermost loop */
 
-enum kind { OTHER, INTERPRETER, LOOP };
+enum kind { OTHER, INTERPRETER, LOOP, MADE /* in no file */ };
 
 struct stack {
     size_t count;
     uintptr_t sites[PS_PROFILE_FRAMES];
     uintptr_t pointers[PS_PROFILE_FRAMES]; /* of frames without a table; else 0 */
     uint8_t kinds[PS_PROFILE_FRAMES];
-    size_t loops;                        /* 1 beyond the outermost loop; 0: there is none */
+    size_t loops; /* 1 beyond the outermost loop; 0: there is none */
+    bool has_made_code;
     struct ps_language_runtime *runtime; /* of the innermost frame that has one */
 };
 
@@ -51,7 +52,7 @@ struct output {
 static enum kind kind_of(struct stack *stack, const struct ps_unwind_object *object,
                          uintptr_t site) {
     if (site - object->start >= object->end - object->start) {
-        return OTHER;
+        return MADE;
     }
     struct ps_language_runtime *runtime = ps_language_of(object);
     if (runtime == NULL || (stack->runtime != NULL && stack->runtime != runtime)) {
@@ -64,11 +65,24 @@ static enum kind kind_of(struct stack *stack, const struct ps_unwind_object *obj
 static void take_native(struct stack *stack, struct ps_unwind *walk, uintptr_t site, size_t limit) {
     while (stack->count < limit && site != 0) {
         enum kind kind = kind_of(stack, &walk->object, site);
+        stack->has_made_code |= kind == MADE;
         stack->kinds[stack->count] = (uint8_t)kind;
         stack->pointers[stack->count] = walk->pointer;
         stack->sites[stack->count++] = site;
-        stack->loops = kind == LOOP ? stack->count : stack->loops;
         site = stack->count < limit ? ps_unwind_next(walk) : 0;
+    }
+}
+
+/* Code that no file has may be the program: then the first frame of each part is the loop's. */
+static void find_loops(struct stack *stack, const struct ps_language_runtime *runtime) {
+    bool is_before = false; /* the frame before is of such code */
+    for (size_t i = 0; i < stack->count; i++) {
+        bool is_made = stack->kinds[i] == MADE;
+        if (is_made) {
+            stack->kinds[i] = !runtime->has_frames ? OTHER : is_before ? INTERPRETER : LOOP;
+        }
+        is_before = is_made;
+        stack->loops = stack->kinds[i] == LOOP ? i + 1 : stack->loops;
     }
 }
 
@@ -107,8 +121,9 @@ static void put_program(struct output *out, struct program *program, bool is_las
 }
 
 /* Stores the native frames, with those of the program in their places. */
-static void merge(struct output *out, const struct stack *stack, struct program *program) {
-    bool has_loop = stack->loops != 0;
+static void merge(struct output *out, const struct stack *stack, struct program *program,
+                  bool has_frames) {
+    bool has_loop = stack->loops != 0 || has_frames;
     bool is_inner = true; /* no frame of the program is stored yet */
     for (size_t i = 0; i < stack->count; i++) {
         enum kind kind = (enum kind)stack->kinds[i];
@@ -134,7 +149,10 @@ size_t ps_profile_trace(uintptr_t *sites, size_t limit) {
     take_native(&stack, &walk, ps_trace_first(&walk, 0), out.limit);
     ps_unwind_end(&walk);
     struct ps_language_runtime *runtime = stack.runtime;
-    runtime = runtime != NULL ? runtime : ps_language_first();
+    runtime = runtime != NULL ? runtime : ps_language_of_process(stack.has_made_code);
+    if (runtime != NULL) {
+        find_loops(&stack, runtime);
+    }
     if (runtime != NULL && (stack.loops != 0 || !runtime->needs_loop)) {
         take_program(&stack, runtime, &program);
     }
@@ -143,7 +161,7 @@ size_t ps_profile_trace(uintptr_t *sites, size_t limit) {
             put(&out, stack.sites[i]);
         }
     } else {
-        merge(&out, &stack, &program);
+        merge(&out, &stack, &program, runtime->has_frames);
     }
     return out.count;
 }

@@ -67,6 +67,9 @@ LANGUAGE_LIBRARIES = re.compile(
     r"|.*/lib(?:64)?/python3\.\d+t?/(?!(?:site|dist)-packages/).*|.*/python3\d+\.zip/.*",
     re.S,
 )
+# Functions of the standard libraries of Java, Kotlin and Scala: their files have no folder.
+JAVA_LIBRARIES = re.compile(r"(?:java|javax|jdk|sun|com\.sun|kotlin|scala)\..*")
+JAVA_FILE = re.compile(r"[^/]*\.(?:java|kt|scala)|Unknown Source")
 RUST_PATTERNS = ("alloc::*", "core::*")  # in C++ these are namespaces of programs
 CLONE = re.compile(r"(?:\.(?:part|constprop|isra|cold|lto_priv|llvm)(?:\.\d+)?)+$"
                    r"|(?: \[clone [^\]]*\]| \(\.[\w.]+\))+$")  # fmt: skip
@@ -185,6 +188,8 @@ class Folds:
         by the user's patterns, for its name or its file."""
         if self.is_off:
             return False
+        if JAVA_FILE.fullmatch(file) and JAVA_LIBRARIES.match(function):
+            return True
         return any(
             pattern.match(text) is not None
             for pattern, text in ((LANGUAGE_LIBRARIES, file), (self.own_pattern, file),
