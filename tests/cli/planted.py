@@ -25,12 +25,15 @@ PLANTED = re.compile(r"(?:#|//) PLANTED (.+)$", re.M)
 PROGRAMS = sorted(LANGUAGE.glob("[ai][tn]_*.py"))
 RUBY_PROGRAMS = sorted(LANGUAGE.glob("[ai][tn]_*.rb"))
 NODE_PROGRAMS = sorted(LANGUAGE.glob("[ai][tn]_*.*js"))
+JAVA_PROGRAMS = sorted(LANGUAGE.glob("In*.java"))
 RUBY_LAST = (3, 2)
 NODE_VERSIONS = (18, 20, 22, 24)
 # The file that has the planted line.
 ELSEWHERE = {f"at_import.{one}": f"loaded_module.{one}" for one in ("py", "rb", "js")}
 FIRST, LAST = (3, 9), (3, 14)
 QUALIFIED = (3, 11)  # from here on code has qualified names
+JAVA_VERSIONS = (11, 17, 21, 25)
+JAVA_VERSION = re.compile(r'version "(\d+)')
 SYSTEM = "/usr/bin/python3"
 QUERY = "import sys; print(sys.implementation.name, *sys.version_info[:2])"
 
@@ -111,3 +114,37 @@ def interpreters() -> tuple[Python, ...]:
         if version is not None and FIRST <= version <= LAST:
             found.setdefault(version, Python(path, version))
     return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class Java:
+    """A virtual machine."""
+
+    path: str
+    version: int
+
+
+@functools.cache
+def javas() -> tuple[Java, ...]:
+    """One of each version whose lines are read, that of PATH first."""
+    named = os.environ.get("TEST_JAVAS", "").split(":")
+    installed = sorted(map(str, Path("/usr/lib/jvm").glob("*/bin/java")))
+    found: dict[int, Java] = {}
+    for path in filter(None, [shutil.which("java"), *named, *installed]):
+        try:
+            version = JAVA_VERSION.search(run_captured([path, "-version"]).stderr)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if version is not None and int(version[1]) in JAVA_VERSIONS:
+            found.setdefault(int(version[1]), Java(path, int(version[1])))
+    return tuple(found.values())
+
+
+def compile_java(folder: Path) -> Path:
+    """The programs in Java, compiled; skips where there is no compiler or no machine for them."""
+    compiler = shutil.which("javac")
+    if compiler is None or not javas():
+        pytest.skip("no Java, or no compiler for it, is installed")
+    done = run_captured([compiler, "--release", "11", "-d", folder, *LANGUAGE.glob("*.java")])
+    assert done.returncode == 0, done.stderr
+    return folder
