@@ -159,11 +159,11 @@ def pytest_of(
 
 
 def failures_of(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
-    """The text of each failure."""
+    """The text of each failure, whose lines are folded where their figures leave room."""
     text = done.stdout.partition("= FAILURES =")[2]
     text = text.partition("\n")[2].partition("\n==")[0]
     parts = re.split(r"^_+ (\S+) _+$", text, flags=re.M)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+    return dict(zip(parts[1::2], [" ".join(one.split()) for one in parts[2::2]], strict=True))
 
 
 def line_of(path: Path, text: str) -> int:

@@ -81,7 +81,7 @@ def parameter(name: str) -> object:
     return pytest.param(name, marks=[getattr(pytest.mark, mark) for mark in marks])
 
 
-@pytest.mark.parametrize("name", map(parameter, NAMES))
+@pytest.mark.parametrize("name", [parameter(name) for name in NAMES])
 def test_unit(name: str) -> None:
     run_in_builds(UNIT / f"{name}.c", f"unit/{name}")
 
