@@ -8,7 +8,9 @@ they end in figures or in one line, having read a bounded number of bytes.
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -145,6 +147,27 @@ def test_files_of_a_virtual_machine_that_are_none() -> None:
         for _ in range(generator.randrange(1, 5)):
             data[generator.randrange(len(data))] = generator.randrange(256)
         jvm.entries(bytes(data[: generator.randrange(len(data) + 1)]))
+
+
+@each_row(
+    ("words", "variables", "limit"),
+    [
+        (["-Xmx1g", "-Xmx300m", "Main"], {}, "300m"),
+        (["-Xmx1g"], {"JAVA_TOOL_OPTIONS": "-Da=b -Xmx2g"}, "1g"),
+        ([], {"JAVA_TOOL_OPTIONS": "-Da=b -Xmx2g"}, "2g"),
+        (["-Xmx", "-Xmx1x", "-Xmx\033[2J"], {}, ""),
+        ([], {}, ""),
+    ],
+)
+def test_the_limit_of_a_heap(words: list[str], variables: dict[str, str], limit: str) -> None:
+    command = ["/bin/sh", "-c", "read line", *words]
+    with subprocess.Popen(command, env=variables, stdin=subprocess.PIPE) as process:
+        try:
+            while b"read" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+                time.sleep(0.01)
+            assert jvm.limit_of(process.pid) == limit
+        finally:
+            process.kill()
 
 
 def test_files_in_memory_are_counted_without_following_links(tmp_path: Path) -> None:

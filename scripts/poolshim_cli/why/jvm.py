@@ -2,6 +2,7 @@
 """The figures that a Java virtual machine writes of its heap, into a file that it maps.
 
     used, committed = heap_of(1234)
+    limit_of(1234)      "4g", of -Xmx4g
 
 The file is /tmp/hsperfdata_USER/PID, in the mounts of the process and by its number there. It has
 entries with a name and a value; -XX:-UsePerfData omits it.
@@ -21,6 +22,8 @@ HEAD = struct.Struct(">IB")
 START_AT, COUNT_AT, FILE_BYTES_MAX, ENTRIES_MAX = 24, 28, 1 << 20, 10_000
 LONG = ord("J")
 PATH = re.compile(r"(/\S*/hsperfdata_[^/\n]+/\d+)$", re.M)
+VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+XMX = re.compile(r"-Xmx\d+[kKmMgGtT]?")
 SPACE = re.compile(r"sun\.gc\.generation\.\d+\.space\.\d+\.(used|capacity)")
 
 
@@ -42,6 +45,18 @@ def entries(data: bytes) -> dict[str, int]:
             found[name] = struct.unpack_from("<q", data, at + value_at)[0]
         at += length
     return found
+
+
+def limit_of(pid: int) -> str:
+    """The value of -Xmx, of the command line or the variables that the virtual machine reads; the
+    command line's comes last, and counts. Empty: none is set."""
+    words: list[str] = []
+    with contextlib.suppress(OSError):
+        for variable in os.fsdecode(files.read_proc(pid, "environ")).split("\0"):
+            name, _, value = variable.partition("=")
+            words += value.split() if name in VARIABLES else []
+        words += os.fsdecode(files.read_proc(pid, "cmdline")).split("\0")
+    return next((word[4:] for word in reversed(words) if XMX.fullmatch(word)), "")
 
 
 def heap_of(pid: int) -> tuple[int, int] | None:

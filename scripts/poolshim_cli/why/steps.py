@@ -16,6 +16,7 @@ from ..explain.verdict import MIB, mib
 from ..foreign import files, patience
 from ..foreign.text import printable
 from ..live.usage import Group
+from . import jvm
 from .watching import Watch
 
 LIMIT_SPARE = 1.25  # of the live set: a limit that leaves room for peaks
@@ -87,6 +88,9 @@ def growth(watch: Watch, part: str) -> str:
 def runtime(watch: Watch, name: str) -> str:
     """Of a heap that a runtime manages."""
     step = RUNTIMES.get(name, "its own tools name the objects; its own options limit the heap")
+    most = jvm.limit_of(watch.pid) if name == "Java" else ""
+    if most:
+        step = step.replace("set -Xmx", f"lower -Xmx ({printable(most)} now), or raise the limit")
     return step.replace("PID", str(watch.pid))
 
 

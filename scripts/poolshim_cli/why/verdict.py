@@ -125,7 +125,10 @@ def grown_group(watch: Watch) -> Verdict | None:
         text = (f"growth: files in tmpfs and shared memory grew by {mib(shmem.gained)} to "
                 f"{mib(shmem.last)}, {rate_text(rate)}")  # fmt: skip
         return Verdict("shared", round(shmem.gained), text, steps.shared(watch), "shared")
-    if cache.is_lasting(group.current):
+    own = rate_of(watch.series(lambda one: float(one.rss)))
+    is_growing = own is not None and own.is_growth and own.is_shown
+    is_limited = bool(group.levels) or watch.target.is_container  # else it disturbs nothing
+    if cache.is_lasting(group.current) and is_limited and not is_growing:
         text = (f"page cache, not a leak: it grew by {mib(cache.gained)} to {mib(cache.last)}; the "
                 "kernel drops it before it kills")  # fmt: skip
         return Verdict("page-cache", round(cache.gained), text, steps.cache(watch), "page-cache")
@@ -241,7 +244,7 @@ def page_cache(watch: Watch) -> Verdict | None:
     """Page cache of the group."""
     group = concerns(watch)
     if group is None or not (group.levels or watch.target.is_container):
-        return None  # without a limit it disturbs nothing
+        return None  # it disturbs nothing
     text = (f"page cache, not a leak: {mib(group.cache)} of the {mib(group.current)} of the group "
             "are page cache, which the kernel drops before it kills; "
             f"{mib(group.unreclaimable)} cannot be dropped")  # fmt: skip
