@@ -63,7 +63,7 @@ extern const struct family stale_families[];
 extern const struct family secret_families[];
 extern const struct family resize_families[];
 extern const struct family metadata_families[];
-extern const struct family sized_families[];
+extern const struct family sized_families[] __attribute__((weak)); /* C++: NULL without it */
 extern const struct family beyond_families[];
 extern const struct family left_families[];
 

@@ -47,7 +47,8 @@ static int each(int (*visit)(const struct family *, const struct attack *, const
                 const char *wanted) {
     char name[128];
     for (size_t i = 0; i < sizeof all_families / sizeof all_families[0]; i++) {
-        for (const struct family *family = all_families[i]; family->name != NULL; family++) {
+        const struct family *family = all_families[i];
+        for (; family != NULL && family->name != NULL; family++) {
             for (size_t j = 0; j < family->count; j++) {
                 name_of(name, sizeof name, family, &family->attacks[j]);
                 if (visit(family, &family->attacks[j], name, wanted)) {

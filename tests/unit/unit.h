@@ -136,9 +136,14 @@ struct unit_child {
 };
 
 /* Without handlers of the fork, so that the child is in the parent's state, where there is such. */
+#if defined(__GLIBC_PREREQ) && !defined(__SANITIZE_THREAD__)
+#if __GLIBC_PREREQ(2, 34)
+#define UNIT_FORK _Fork
+#endif
+#endif
 static pid_t unit_fork(void) {
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34) && !defined(__SANITIZE_THREAD__)
-    return _Fork();
+#if defined(UNIT_FORK)
+    return UNIT_FORK();
 #else
     return fork();
 #endif
