@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define PS_LANGUAGE_FRAMES 64  /* of a thread, the innermost */
 #define PS_LANGUAGE_OFFSETS 64 /* of fields, in the structures of an interpreter */
@@ -129,6 +130,17 @@ static inline const char *ps_language_view(struct ps_language_memory *memory, ui
     return PS_LIKELY(is_known) || ps_language_can_read(memory, address, bytes)
                ? (const char *)address
                : NULL;
+}
+
+/* Copies the memory at an address; zeroes, if it cannot be read. The same bounds. */
+static inline void ps_language_copy(struct ps_language_memory *memory, uintptr_t address, void *out,
+                                    size_t bytes) {
+    const char *view = ps_language_view(memory, address, bytes);
+    if (PS_LIKELY(view != NULL)) {
+        memcpy(out, view, bytes);
+    } else {
+        memset(out, 0, bytes);
+    }
 }
 
 /* ---- texts: language_text.c ---- */

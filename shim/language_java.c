@@ -263,29 +263,20 @@ enum ps_language_answer ps_java_start(const struct ps_language_object *object,
 /* ---- memory ---- */
 
 uintptr_t ps_java_word_at(struct ps_java *java, uintptr_t address) {
-    uintptr_t word = 0;
-    const char *view = ps_language_view(&java->memory, address, sizeof word);
-    if (view != NULL) {
-        memcpy(&word, view, sizeof word);
-    }
+    uintptr_t word;
+    ps_language_copy(&java->memory, address, &word, sizeof word);
     return word;
 }
 
 int32_t ps_java_int_at(struct ps_java *java, uintptr_t address) {
-    int32_t number = 0;
-    const char *view = ps_language_view(&java->memory, address, sizeof number);
-    if (view != NULL) {
-        memcpy(&number, view, sizeof number);
-    }
+    int32_t number;
+    ps_language_copy(&java->memory, address, &number, sizeof number);
     return number;
 }
 
 uint16_t ps_java_short_at(struct ps_java *java, uintptr_t address) {
-    uint16_t number = 0;
-    const char *view = ps_language_view(&java->memory, address, sizeof number);
-    if (view != NULL) {
-        memcpy(&number, view, sizeof number);
-    }
+    uint16_t number;
+    ps_language_copy(&java->memory, address, &number, sizeof number);
     return number;
 }
 

@@ -124,11 +124,8 @@ enum ps_language_answer ps_python_start(const struct ps_language_object *object,
 
 /* The word at an address and an offset; 0 where it cannot be read. */
 static uintptr_t read_word(struct ps_python *python, uintptr_t address, uint16_t offset) {
-    uintptr_t word = 0;
-    const char *view = ps_language_view(&python->memory, address + offset, sizeof word);
-    if (view != NULL) {
-        memcpy(&word, view, sizeof word);
-    }
+    uintptr_t word;
+    ps_language_copy(&python->memory, address + offset, &word, sizeof word);
     return word;
 }
 

@@ -16,20 +16,14 @@
 #define BYTES_LIMIT ((int32_t)64 << 10) /* of a table */
 
 uintptr_t ps_v8_word(struct ps_v8 *v8, uintptr_t address) {
-    uintptr_t word = 0;
-    const char *view = ps_language_view(&v8->memory, address, sizeof word);
-    if (PS_LIKELY(view != NULL)) {
-        memcpy(&word, view, sizeof word);
-    }
+    uintptr_t word;
+    ps_language_copy(&v8->memory, address, &word, sizeof word);
     return word;
 }
 
 uint32_t ps_v8_int(struct ps_v8 *v8, uintptr_t address) {
-    uint32_t number = 0;
-    const char *view = ps_language_view(&v8->memory, address, sizeof number);
-    if (PS_LIKELY(view != NULL)) {
-        memcpy(&number, view, sizeof number);
-    }
+    uint32_t number;
+    ps_language_copy(&v8->memory, address, &number, sizeof number);
     return number;
 }
 

@@ -91,3 +91,12 @@ def symbols_of(path: Path) -> list[tuple[str, str]]:
     """Kind and name of each symbol."""
     text = run_captured(["nm", path]).stdout
     return [(line[17], line[19:]) for line in text.splitlines() if line[17:18].isalpha()]
+
+
+@pytest.fixture(scope="session")
+def archive(build_dir: Path) -> Path:
+    """That of the build under test."""
+    found = build_dir / "libpoolshim.a"
+    if not found.exists():
+        pytest.skip("this build has no libpoolshim.a")
+    return found

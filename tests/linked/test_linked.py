@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from building import (
     DYNAMIC, GLIBC_WAYS, MUSL, MUSL_PIE, PIE, STATIC, Way, compile_with, environment,
-    link, need, output_of, symbols_of,
-)  # fmt: skip
+    archive, link, need, output_of, symbols_of,
+)  # fmt: skip  # noqa: F401
 from conftest import ROOT, run_captured
 from table import each_row
 
@@ -22,15 +22,6 @@ LEFT = ROOT / "shim" / "linked" / "left_to_libc.def"
 OPERATIONS = 10_000_000
 CLASH_SUM = "1111114\n"
 ONE_OF_EACH = ("malloc", "free", "calloc", "realloc")
-
-
-@pytest.fixture(scope="session")
-def archive(build_dir: Path) -> Path:
-    """That of the build under test."""
-    found = build_dir / "libpoolshim.a"
-    if not found.exists():
-        pytest.skip("this build has no libpoolshim.a")
-    return found
 
 
 @pytest.fixture(scope="session")

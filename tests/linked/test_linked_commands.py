@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from building import GLIBC_WAYS, STATIC, Way, environment, link
+from building import GLIBC_WAYS, STATIC, Way, archive, environment, link  # noqa: F401
 from conftest import ROOT, run_captured
 
 POOLSHIM = ROOT / "scripts" / "poolshim"
@@ -44,14 +44,6 @@ def running(program: Path, **more: str) -> Iterator[int]:
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
-
-
-@pytest.fixture(scope="module")
-def archive(build_dir: Path) -> Path:
-    found = build_dir / "libpoolshim.a"
-    if not found.exists():
-        pytest.skip("this build has no libpoolshim.a")
-    return found
 
 
 def damaged(program: Path, name: str) -> Path:
