@@ -181,7 +181,7 @@ bool ps_language_text_append(struct ps_language_text *out, const char *view, siz
 /* LATER: the object's constructors have not run yet. */
 enum ps_language_answer { PS_LANGUAGE_NONE, PS_LANGUAGE_FOUND, PS_LANGUAGE_LATER };
 
-/* Recognises an interpreter in an object that exports its symbol, and fills in what is its own.
+/* Recognises an interpreter in an object that exports its symbol, and fills in its fields.
  * NONE when the version is not known. */
 typedef enum ps_language_answer ps_language_start(const struct ps_language_object *object,
                                                   struct ps_language_runtime *out);

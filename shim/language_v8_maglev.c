@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See language_v8.h: places in code of Maglev, of V8 13.6. It has no table of them, but describes,
- * for each call, the frames of the interpreter that would continue it. After the code is a table
- * of calls, with the numbers of the descriptions. A description is a list of operations, of which
- * those of frames are read, outermost first. One that is equal to that of an earlier description
- * at the same index is left out there: both are read together. No state.
+ * See language_v8.h: places in code of Maglev, of V8 13.6. Such code has no table of places.
+ * For each call it describes the frames by which the interpreter would continue. A table of calls,
+ * behind the code, has the numbers of the descriptions. A description is a list of operations; the
+ * reader takes those of frames, outermost first. A description omits an operation that is equal to
+ * that of an earlier one at the same index: the reader takes both together. No state.
  *
  *   head     4 words of 4 bytes: slots, how many calls, the lengths of fields, slots
  *   call     return address, number + 1, an address, a byte, registers

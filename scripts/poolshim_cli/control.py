@@ -245,7 +245,7 @@ def is_linked(pid: int) -> bool:
 
 
 def find_symbol(pid: int, symbol: str) -> Place:
-    """Where one of the library's symbols is. What is linked into the program serves it."""
+    """The place of a symbol of the library; a linked library takes precedence."""
     linked = find_linked(pid, symbol)
     if linked is not None:
         return linked

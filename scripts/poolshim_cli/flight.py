@@ -205,7 +205,7 @@ def spread_of(series: Series) -> float:
 
 
 def growth_of(series: Series, whole: float) -> Growth:
-    """whole: the memory, of which growth has to be a share."""
+    """whole: the memory. Growth has to be a share."""
     span_s = series[-1][0] - series[0][0]
     for number in range(SPANS):
         found = [one for one in series if one[0] >= series[-1][0] - span_s]

@@ -29,7 +29,7 @@ __all__ = ["sample", "spawn"]
 pytestmark = [pytest.mark.preload,
               pytest.mark.skipif(not nodes(), reason="no node whose lines are read")]  # fmt: skip
 NODES = [pytest.param(path, id=f"node{version}") for version, path in nodes().items()]
-# Of which code the functions are: the interpreter's, baseline, and what V8 finds best.
+# The kind of code of each function: the interpreter's, baseline, and what V8 finds best.
 TIERS = {"interpreted": ("--jitless", 20), "baseline": ("--always-sparkplug", 2),
          "optimized": ("--stack-size=900", 400)}  # fmt: skip
 

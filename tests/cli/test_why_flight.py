@@ -194,7 +194,7 @@ def test_memory_that_is_not_mallocs(tmp_path: Path) -> None:
 
 
 def test_live_memory_that_resident_memory_does_not_follow_is_chance(tmp_path: Path) -> None:
-    """By the samples it grew; what is resident did not."""
+    """Sampled memory grew; resident memory did not."""
     found = report(tmp_path, points(300, leaking(6.0), lambda s: 60 - s / 10))
     assert found.live.is_lasting and found.verdict.cause != "growth"
 

@@ -183,7 +183,7 @@ KEPT_OUT static void hold_two(void) {
     }
 }
 
-/* A destroyed pool, of which only the name's memory is left, with other contents. */
+/* A destroyed pool. The memory of its name remains, with other contents. */
 KEPT_OUT static void hold_nothing(void) {
     char name[] = "gone";
     struct ps_region *gone = region_of(name, NULL);

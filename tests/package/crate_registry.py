@@ -39,7 +39,7 @@ class Registry:
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def read(self, path: str) -> bytes | None:
-        """What is at a path, or nothing."""
+        """The file at a path, or nothing."""
         words = path.strip("/").split("/")
         if words == ["config.json"]:
             return json.dumps({"dl": f"{self.address}dl", "api": self.address.rstrip("/")}).encode()

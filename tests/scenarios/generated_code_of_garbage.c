@@ -5,11 +5,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program that exports the symbols of node, and calls malloc from frames of code without unwind
- * tables, with the structures of V8 beside them, of which random words are wrong: addresses that
- * are not mapped, of other objects, without a tag; lengths beyond all memory. Stacks of the profile
- * are taken of it nevertheless. Each version of V8, and one that is not known, runs in a process of
- * its own. Where code is not found, the frame is taken for one of V8's interpreter afterwards, if
- * it has an instruction.
+ * tables. Random words of the structures of V8 beside them are wrong: addresses that are not
+ * mapped, of other objects, without a tag; lengths beyond all memory. The profile takes stacks of
+ * it. Each version of V8, and one that is not known, runs in a process of its own. Where code is
+ * not found, the frame is taken for one of V8's interpreter afterwards, if it has an instruction.
  */
 #include "claim.h"
 #include "tests/arch/arch.h"
