@@ -9,7 +9,6 @@
 #include "pools/engine/front/slab_room.h"
 #include "pools/engine/front/store.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/arena.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/metadata.h"
@@ -127,7 +126,7 @@ static void count_free_blocks(struct ps_store *store, uint64_t change) {
     ps_store_relaxed(&store->x_free, store->x_free + change);
 }
 
-static void count_purged(struct ps_store *store, uint64_t change) {
+void ps_store_count_purged(struct ps_store *store, uint64_t change) {
     ps_store_relaxed(&store->x_purged, store->x_purged + change);
 }
 
@@ -137,14 +136,14 @@ void ps_store_add_free(struct ps_store *store, struct ps_slab *slab, size_t bloc
     relist(store, slab);
 }
 
-static uint64_t purged_of(const struct ps_slab *slab) {
+uint64_t ps_slab_purged_count(const struct ps_slab *slab) {
     return (uint64_t)__builtin_popcount(slab->purged_pages);
 }
 
 void ps_store_set_purged(struct ps_store *store, struct ps_slab *slab, uint16_t pages) {
-    count_purged(store, -purged_of(slab));
+    ps_store_count_purged(store, -ps_slab_purged_count(slab));
     slab->purged_pages = pages;
-    count_purged(store, purged_of(slab));
+    ps_store_count_purged(store, ps_slab_purged_count(slab));
 }
 
 /* ---- slabs ---- */
@@ -158,7 +157,7 @@ static void mark_inside(const struct ps_slab *slab, uint8_t kind) {
     }
 }
 
-static void count_slabs(uint32_t class_index, uint64_t change) {
+void ps_store_count_slabs(uint32_t class_index, uint64_t change) {
     /* relaxed: a count; nodes have locks of their own. */
     ps_add_relaxed(&ps_store_x_counts[class_index].x_slabs, change);
 }
@@ -226,7 +225,7 @@ static bool add_slab(struct ps_run *run, uint32_t class_index, size_t lent_at) {
     }
     /* release: pairs with walks over all slots, which find a slab without having a block of it. */
     ps_store_release(&run->kind, (uint8_t)PS_RUN_SLAB);
-    count_slabs(class_index, 1);
+    ps_store_count_slabs(class_index, 1);
     ps_store_count_drained(store, 1);
     ps_store_add_free(store, slab, slab->capacity);
     ps_store_end(store);
@@ -261,9 +260,9 @@ bool ps_store_retire(struct ps_store *store, struct ps_slab *slab, bool is_all) 
     /* relaxed: a free of it is misuse. Under the lock: see rebuild. */
     ps_store_relaxed(&slab->run.kind, (uint8_t)PS_RUN_BUSY);
     ps_store_count_drained(store, (uint32_t)-1);
-    count_slabs(slab->class_index, (uint64_t)-1);
+    ps_store_count_slabs(slab->class_index, (uint64_t)-1);
     count_free_blocks(store, -(uint64_t)slab->x_free_count);
-    count_purged(store, -purged_of(slab));
+    ps_store_count_purged(store, -ps_slab_purged_count(slab));
     return true;
 }
 
@@ -299,115 +298,4 @@ void ps_store_read_usage(struct ps_store_usage *usage) {
             }
         }
     }
-}
-
-/* ---- forks ---- */
-
-typedef bool chosen_stores[PS_NODES][PS_CLASS_LIMIT];
-
-void ps_store_fork_add(uint32_t class_index, void *block) {
-    struct ps_slab *slab = ps_slab_holding(ps_page_map_slot(block), block);
-    if (slab == NULL || slab->class_index != class_index || !ps_slab_has_block(slab, block) ||
-        ps_lock_is_own(&ps_store_of(slab)->lock)) {
-        return;
-    }
-    size_t index = ps_slab_index(slab, block);
-    ps_slab_set_word(&slab->bits[index / 64], slab->bits[index / 64] | (uint64_t)1 << index % 64);
-    ps_slab_raise_fresh(slab, index + 1);
-}
-
-static size_t count_free(const struct ps_slab *slab) {
-    size_t count = 0;
-    for (size_t w = 0; w < (size_t)(ps_slab_class(slab)->limit + 63) / 64; w++) {
-        count += (size_t)__builtin_popcountll(slab->bits[w]);
-    }
-    return count;
-}
-
-/* The bitmap may be newer than the slot. */
-static void raise_fresh_to_used(struct ps_slab *slab) {
-    for (;;) { /* ends: fresh rises */
-        size_t most = (size_t)(ps_slab_class(slab)->limit - slab->fresh);
-        size_t length = ps_slab_run_length(slab, slab->fresh, most);
-        if (length == most) {
-            return;
-        }
-        ps_slab_raise_fresh(slab, slab->fresh + length + 1);
-    }
-}
-
-static void rebuild(struct ps_slot *slot, chosen_stores chosen) {
-    struct ps_slab *slab = (struct ps_slab *)slot;
-    if (slot->run.kind != PS_RUN_SLAB) {
-        return;
-    }
-    count_slabs(slab->class_index, 1);
-    if (!chosen[slab->run.node][slab->class_index]) {
-        return;
-    }
-    size_t count = count_free(slab);
-    if (count == 0 && slab->x_free_count == 0 && slab->place == 0) {
-        return; /* its page need not be copied */
-    }
-    raise_fresh_to_used(slab);
-    struct ps_store *store = ps_store_of(slab);
-    ps_slab_set_free_count(slab, 0);
-    slab->place = 0;
-    ps_store_add_free(store, slab, count);
-    count_purged(store, purged_of(slab));
-    ps_store_count_drained(store, ps_slab_is_drained(slab));
-}
-
-static void clear_tag(const char *granule) {
-    if (ps_page_map_tag(granule) != 0) { /* else its page need not be copied */
-        ps_page_map_set_tag(granule, 0);
-    }
-}
-
-/* By granules: the lengths of runs may be half written. chosen: NULL, or stores to rebuild. */
-static void walk_granules(chosen_stores chosen) {
-    for (size_t i = 0; i < ps_page_arena_count(); i++) {
-        const struct ps_page_arena *arena = ps_page_arena_at(i);
-        for (size_t k = 0; k < arena->granules; k++) {
-            const char *granule = arena->base + (k << PS_GRANULE_SHIFT);
-            if (chosen != NULL) {
-                rebuild(ps_page_map_slot(granule), chosen);
-            }
-            clear_tag(granule); /* last: rebuild sets it */
-        }
-    }
-}
-
-static void clear_counts(void) {
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        ps_store_relaxed(&ps_store_x_counts[i].x_slabs, (uint64_t)0); /* relaxed: one thread */
-    }
-}
-
-void ps_store_fork_child(bool had_others) {
-    chosen_stores chosen = {0};
-    bool is_any = false;
-    for (uint32_t node = 0; node <= ps_node_last(); node++) {
-        for (uint32_t i = 0; i < ps_size_class_count; i++) {
-            struct ps_store *store = ps_store_at(node, i);
-            if (store == NULL) {
-                break;
-            }
-            bool is_left_behind = ps_lock_is_left_behind(&store->lock);
-            if (ps_lock_fork_child(&store->lock) && (had_others || is_left_behind)) {
-                memset(store->lists, 0, sizeof store->lists);
-                store->nonempty = 0;
-                store->drained = 0;
-                store->x_free = 0;
-                store->x_purged = 0;
-                chosen[node][i] = true;
-                is_any = true;
-            }
-        }
-    }
-    ps_slab_bits_fork_child();
-    if (is_any) {
-        clear_counts();
-    }
-    walk_granules(is_any ? chosen : NULL);
 }

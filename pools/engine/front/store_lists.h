@@ -2,7 +2,7 @@
 /*
  * The parts of the store (store.h) that its files share: the slabs of a class and node on lists, by
  * how many free blocks they have, and the life of a slab. All under the store's lock, except as
- * noted. Callers: store.c, store_purge.c.
+ * noted. Callers: store.c, store_purge.c, store_fork.c.
  */
 #ifndef PS_FRONT_STORE_LISTS_H
 #define PS_FRONT_STORE_LISTS_H
@@ -19,6 +19,7 @@ struct ps_store {
     uint32_t drained;                      /* slabs without used blocks */
     uint64_t x_free;                       /* blocks that are free in its slabs */
     uint64_t x_purged;                     /* pages that are purged there */
+    bool is_rebuilt;                       /* in the child of a fork: store_fork.c */
 };
 
 /* That of a class and node; NULL: there is none. Without a lock. */
@@ -41,6 +42,13 @@ static inline void ps_slab_raise_fresh(struct ps_slab *slab, size_t index) {
         ps_slab_set_tag(slab);
     }
 }
+
+/* The number of purged pages of a slab; adds to that of a store. */
+uint64_t ps_slab_purged_count(const struct ps_slab *slab);
+void ps_store_count_purged(struct ps_store *store, uint64_t change);
+
+/* Adds to the number of slabs of a class. */
+void ps_store_count_slabs(uint32_t class_index, uint64_t change);
 
 /* Adds to the number of slabs without used blocks. */
 void ps_store_count_drained(struct ps_store *store, uint32_t change);
