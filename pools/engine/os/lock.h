@@ -30,10 +30,12 @@ enum ps_lock_rank {
     PS_RANK_MEDIUM_PURGE = 6, /* page/medium_purge.c: one purging thread; together with neither */
     PS_RANK_DEMAND = 6,       /* profile/demand.c: begin and end of sampling; with none of those */
     PS_RANK_STORE = 6,        /* front/store.c: slabs of a class; with none of those */
+    PS_RANK_EXTENTS = 6,      /* page/extents.c: granules of a partition; with none of those */
     PS_RANK_PAGE = 7,         /* page/page_cache.c: free runs, arenas, page map writes */
     PS_RANK_MEDIUM = 7,       /* page/medium_regions.c: a shard; one at a time, without the above */
     PS_RANK_STORE_CHUNK = 7,  /* front/store.c: bitmaps; with neither */
     PS_RANK_WINDOWS = 7,      /* front/window.c: records without a thread; likewise */
+    PS_RANK_EXTENT_SPARE = 7, /* page/extents.c: records without an extent; likewise */
     PS_RANK_STARTS = 7,       /* heap/thread.c: routines of threads; likewise */
     PS_RANK_METADATA = 8,     /* page/metadata.c: memory for fronts and map leaves */
     PS_RANK_MAGAZINE = 9,     /* pages/magazine.c: list of magazines */

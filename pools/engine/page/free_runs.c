@@ -10,7 +10,7 @@
 #define COALESCE_LIMIT 65535 /* `back` has 16 bits, so coalescing stops at 4 GiB */
 #define JOIN_TRIES 8
 
-PS_SPARSE struct ps_run_sorts ps_free_runs[PS_NODES];
+PS_SPARSE struct ps_run_sorts ps_free_runs[PS_NODES + 1];
 
 struct ps_run *ps_free_runs_describe(char *base, size_t granules, bool is_huge, uint32_t node,
                                      struct ps_undo *undo) {
@@ -21,7 +21,7 @@ struct ps_run *ps_free_runs_describe(char *base, size_t granules, bool is_huge, 
     run->is_dirty = false;
     run->is_huge = is_huge;
     run->is_stuck = false;
-    run->node = node & (PS_NODES - 1);
+    run->node = node & PS_NODE_APART;
     run->back = 0;
     return run;
 }
@@ -103,7 +103,7 @@ void ps_free_runs_lengthen(struct ps_run *run, struct ps_run *after, size_t gran
 
 struct ps_free_granules ps_free_runs_granules(void) {
     struct ps_free_granules sum = {0};
-    for (uint32_t node = 0; node <= ps_node_last(); node++) {
+    for (PS_NODE_EACH(node)) {
         sum.dirty += ps_run_pair_granules(&ps_free_runs[node].dirty);
         sum.stuck += ps_run_pair_granules(&ps_free_runs[node].stuck);
         sum.clean += ps_run_pair_granules(&ps_free_runs[node].clean);
@@ -113,7 +113,7 @@ struct ps_free_granules ps_free_runs_granules(void) {
 
 struct ps_run *ps_free_runs_longest(bool is_stuck) {
     struct ps_run *longest = NULL;
-    for (uint32_t node = 0; node <= ps_node_last(); node++) {
+    for (PS_NODE_EACH(node)) {
         const struct ps_run_sorts *sorts = &ps_free_runs[node];
         struct ps_run *run = ps_run_pair_longest(is_stuck ? &sorts->stuck : &sorts->dirty);
         if (run != NULL && (longest == NULL || run->granules > longest->granules)) {

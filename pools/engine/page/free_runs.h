@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 /* All of them, by node. */
-extern PS_HIDDEN struct ps_run_sorts ps_free_runs[PS_NODES];
+extern PS_HIDDEN struct ps_run_sorts ps_free_runs[PS_NODES + 1];
 
 static inline struct ps_run_bins *ps_free_runs_bins(const struct ps_run *run) {
     return ps_run_sorts_bins(&ps_free_runs[run->node], run);

@@ -5,7 +5,7 @@
  * do slabs and regions of medium blocks. Other nodes get it while memory is short, and when the
  * system refuses more. docs/decisions/numa.md has the reasons.
  *
- * Nodes have numbers below PS_NODES; those beyond share them. Until a process has a second thread,
+ * Nodes have numbers below PS_NODES; those beyond share them. PS_NODE_APART is none of them. Until a process has a second thread,
  * and on a machine of one node, there is node 0, at the price of a load and a branch. Any thread.
  * No locks.
  */
@@ -17,7 +17,8 @@
 
 #include <stdint.h>
 
-#define PS_NODES 8
+#define PS_NODES 7
+#define PS_NODE_APART 7 /* of arenas that serve partitions alone, on any node: extents.h */
 #define PS_NODE_CPUS 1024 /* processors beyond are taken for those of node 0 */
 
 /* The highest number, and the node of each processor; unit tests set them. */
@@ -34,6 +35,12 @@ uint32_t ps_node_of_cpu(void);
 PS_INLINE uint32_t ps_node_last(void) {
     return ps_load_relaxed(&ps_node_x_last); /* relaxed: what was touched before is on some node */
 }
+
+/* Loop over the nodes of arenas. */
+#define PS_NODE_EACH(node)                                                                         \
+    uint32_t node = 0;                                                                             \
+    node <= PS_NODE_APART;                                                                         \
+    node = node < ps_node_last() ? node + 1 : node < PS_NODE_APART ? PS_NODE_APART : node + 1
 
 /* The node of the processor that runs the calling thread, which may run elsewhere a moment later.
  */

@@ -14,6 +14,7 @@
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/node.h"
+#include "pools/engine/page/page_peek.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/page/run_bins.h"
@@ -207,10 +208,10 @@ static struct ps_run *find_clean_locked(const struct request *request) {
 static void note_dirty_locked(void) { ps_purge_note_locked(ps_free_runs_granules().dirty); }
 
 /* Takes the run that `find` returns, or NULL. */
-static struct ps_run *take(find_function *find, size_t granules, size_t align_granules,
-                           enum ps_page_arena_kind kind) {
+static struct ps_run *take_on(uint32_t node, find_function *find, size_t granules,
+                              size_t align_granules, enum ps_page_arena_kind kind) {
     size_t fit = granules + align_granules - 1;
-    struct request request = {.granules = fit, .kind = kind, .node = ps_node_here()};
+    struct request request = {.granules = fit, .kind = kind, .node = node};
     PS_CHECK(granules > 0 && fit <= PS_RUN_GRANULES_LIMIT && ps_is_power_of_two(align_granules));
     ps_lock_acquire(&page_lock);
     struct ps_run *run = find(&request);
@@ -220,6 +221,21 @@ static struct ps_run *take(find_function *find, size_t granules, size_t align_gr
     }
     ps_lock_release(&page_lock);
     return run;
+}
+
+static struct ps_run *take(find_function *find, size_t granules, size_t align_granules,
+                           enum ps_page_arena_kind kind) {
+    return take_on(ps_node_here(), find, granules, align_granules, kind);
+}
+
+/* Without the last resort, which is other nodes. */
+static struct ps_run *find_apart_locked(const struct request *request) {
+    struct ps_run *run = find_present_on_locked(request);
+    return run != NULL ? run : grow_locked(request);
+}
+
+struct ps_run *ps_page_cache_take_apart(size_t granules) {
+    return take_on(PS_NODE_APART, find_apart_locked, granules, 1, PS_PAGE_ARENA_PLAIN);
 }
 
 struct ps_run *ps_page_cache_take_present(size_t granules, size_t align_granules) {
@@ -418,26 +434,7 @@ void ps_page_cache_count(struct ps_page_counts *out) {
 
 void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void *context) {
     ps_lock_acquire(&page_lock);
-    for (size_t index = 0; index < ps_page_arena_count(); index++) {
-        const struct ps_page_arena *arena = ps_page_arena_at(index);
-        char *end = arena->base + (arena->granules << PS_GRANULE_SHIFT);
-        /* A free run may extend into the adjacent arena above, which then starts inside of a run,
-         * where slots are empty except the last, `back` granules from its head. */
-        for (char *base = arena->base; base < end;) {
-            struct ps_slot *slot = ps_page_map_slot(base);
-            /* acquire: pairs with code that divides a busy run without the lock (pages/). */
-            uint8_t kind = ps_load_acquire(&slot->run.kind);
-            bool is_head = kind != PS_RUN_NONE && kind != PS_RUN_INSIDE &&
-                           ps_load_relaxed(&slot->run.back) == 0; /* relaxed: as above */
-            if (is_head) {
-                visit(slot, context);
-            }
-            /* relaxed: as above. */
-            bool is_run = is_head && kind != PS_RUN_MEDIUM; /* a region may have lent granules */
-            size_t granules = is_run ? ps_load_relaxed(&slot->run.granules) : 1;
-            base += granules << PS_GRANULE_SHIFT;
-        }
-    }
+    ps_page_peek(visit, context);
     ps_lock_release(&page_lock);
 }
 

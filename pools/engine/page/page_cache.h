@@ -59,6 +59,9 @@ struct ps_run *ps_page_cache_take_present(size_t granules, size_t align_granules
 /* As ps_page_cache_take without alignment, from dirty runs and their clean neighbours only. */
 struct ps_run *ps_page_cache_take_dirty(size_t granules);
 
+/* As ps_page_cache_take without alignment, of addresses that serve partitions alone: extents.h. */
+struct ps_run *ps_page_cache_take_apart(size_t granules);
+
 /* Returns a run. Never fails. The second variant is for a run without memory, which reads as
  * zero. */
 void ps_page_cache_give(struct ps_run *run);

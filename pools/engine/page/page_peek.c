@@ -15,16 +15,18 @@ void ps_page_peek(void (*visit)(struct ps_slot *slot, void *context), void *cont
     for (size_t index = 0; index < arena_count(); index++) {
         const struct ps_page_arena *arena = ps_page_arena_at(index);
         char *end = arena->base + (ps_load_relaxed(&arena->granules) << PS_GRANULE_SHIFT);
+        /* A free run may extend into the adjacent arena above, which then starts inside of a run,
+         * where slots are empty except the last, `back` granules from its head. */
         for (char *base = arena->base; base < end;) {
             struct ps_slot *slot = ps_page_map_slot(base);
-            /* acquire: as in ps_page_cache_walk. */
+            /* acquire: pairs with code that divides a busy run without the lock (pages/). */
             uint8_t kind = ps_load_acquire(&slot->run.kind);
             bool is_head = kind != PS_RUN_NONE && kind != PS_RUN_INSIDE &&
                            ps_load_relaxed(&slot->run.back) == 0;
             if (is_head) {
                 visit(slot, context);
             }
-            bool is_run = is_head && kind != PS_RUN_MEDIUM; /* as in ps_page_cache_walk */
+            bool is_run = is_head && kind != PS_RUN_MEDIUM; /* a region may have lent granules */
             size_t granules = is_run ? ps_load_relaxed(&slot->run.granules) : 1;
             base += ps_max(granules, 1) << PS_GRANULE_SHIFT;
         }
