@@ -79,6 +79,7 @@ FRESH_TEST(every_row_is_complete) {
                                &functions[j] == (void *const *)&hook->sample ||
                                &functions[j] == (void *const *)&hook->sample_large ||
                                &functions[j] == (void *const *)&hook->end_sample ||
+                               &functions[j] == (void *const *)&hook->end_partition ||
                                &functions[j] == (void *const *)&hook->fork_blocks;
             CHECK(functions[j] != NULL || may_be_null);
         }

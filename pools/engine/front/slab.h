@@ -8,6 +8,8 @@
  * released without another word about it (purged_pages). A sparse slab has fewer blocks than its
  * class (slab_room.h).
  *
+ * A slab of a partition (partition.h) is in a store of the partition, and has no tag.
+ *
  * The slab is the slot of its first granule (page/page_map.h). The tag of the granule is the class,
  * for free(), if the slab has one granule; a longer slab is found by its slots.
  *
@@ -29,9 +31,9 @@
 #define PS_SLAB_WORDS 8 /* of a bitmap that fits the slot: blocks of 128 bytes and above */
 
 struct ps_slab {
-    uint64_t *bits;        /*  0 a bit for each block, 1: free; constant */
-    uint64_t unused;       /*  8 */
-    uint16_t x_free_count; /* 16 bits that are 1; a census reads it */
+    uint64_t *bits;           /*  0 a bit for each block, 1: free; constant */
+    struct ps_extent *extent; /*  8 that of a partition; NULL: of the plain heap; constant */
+    uint16_t x_free_count;    /* 16 bits that are 1; a census reads it */
     uint16_t fresh;        /* 18 index: no block from here on has been used since the slab began */
     uint16_t purged_pages; /* 20 a bit for each page of a slab of one granule: it reads as zero */
     uint8_t class_index;   /* 22 constant */
@@ -109,22 +111,23 @@ static inline bool ps_slab_is_free(const struct ps_slab *slab, const void *block
 /*
  * The tag of a slab of one granule: the class, plus 1, and above PS_SLAB_TAG_BITS how many blocks
  * beyond the first may be out, less 1. A free of an address whose index is higher is a misuse. 0
- * while no block is out; and if the slab is inherited: it existed when this process was forked, and
- * no block has been taken since.
+ * while no block is out; if the slab is a partition's; and if it is inherited: it existed when this
+ * process was forked, and no block has been taken since.
  */
 #define PS_SLAB_TAG_BITS PS_SCALED_SHIFT
 /* Without tags each free takes the slow path. Constant after the start. */
 extern PS_HIDDEN bool ps_slab_has_tags;
 static inline void ps_slab_set_tag(const struct ps_slab *slab) {
     const struct ps_size_class *class = ps_slab_class(slab);
-    if (ps_slab_has_tags && class->factor != 0 && slab->fresh > class->first) {
+    if (ps_slab_has_tags && class->factor != 0 && slab->extent == NULL &&
+        slab->fresh > class->first) {
         uint32_t last = (uint32_t)(slab->fresh - class->first - 1);
         ps_page_map_set_tag(slab->run.base, last << PS_SLAB_TAG_BITS | (slab->class_index + 1u));
     }
 }
 /* slab: a block of it is out. */
 static inline bool ps_slab_is_inherited(const struct ps_slab *slab) {
-    return ps_slab_has_tags && ps_slab_class(slab)->factor != 0 &&
+    return ps_slab_has_tags && ps_slab_class(slab)->factor != 0 && slab->extent == NULL &&
            ps_page_map_has_tag(slab->run.base) && ps_page_map_tag(slab->run.base) == 0;
 }
 

@@ -113,15 +113,18 @@ static size_t take_from(struct ps_store *store, void **blocks, size_t most, ps_r
     return taken;
 }
 
-static size_t take_of_node(uint32_t node, uint32_t class_index, void **blocks, size_t most,
-                           ps_range *range) {
-    struct ps_store *store = ps_store_at(node, class_index);
+size_t ps_store_take_from(struct ps_store *store, void **blocks, size_t most, ps_range *range) {
     if (!ps_store_begin(store)) {
         return 0;
     }
     size_t taken = take_from(store, blocks, most, range);
     ps_store_end(store);
     return taken;
+}
+
+static size_t take_of_node(uint32_t node, uint32_t class_index, void **blocks, size_t most,
+                           ps_range *range) {
+    return ps_store_take_from(ps_store_at(node, class_index), blocks, most, range);
 }
 
 size_t ps_store_take(uint32_t class_index, void **blocks, size_t most, ps_range *range,
@@ -174,16 +177,17 @@ static size_t mark_blocks(struct ps_slab *slab, void *const *blocks, size_t coun
 void ps_store_give(uint32_t class_index, void **blocks, size_t count) {
     sort(blocks, count);
     for (size_t i = 0; i < count;) {
-        /* All slabs of a node at once. */
-        uint32_t node = ps_slab_of(blocks[i])->run.node;
-        struct ps_store *store = ps_store_at(node, class_index);
+        /* All slabs of a store at once. */
+        const struct ps_slab *first = ps_slab_of(blocks[i]);
+        struct ps_store *store = ps_store_of(first);
+        PS_CHECK(first->class_index == class_index);
         struct ps_run *gone = NULL;
         if (!ps_store_begin(store)) {
             return; /* they remain used */
         }
         while (i < count) {
             struct ps_slab *slab = ps_slab_of(blocks[i]);
-            if (slab->run.node != node) {
+            if (slab->run.node != first->run.node || slab->extent != first->extent) {
                 break;
             }
             size_t gained = mark_blocks(slab, &blocks[i], count - i);
@@ -204,7 +208,8 @@ void ps_store_give(uint32_t class_index, void **blocks, size_t count) {
 
 void ps_store_give_range(uint32_t class_index, char *lowest, size_t count) {
     struct ps_slab *slab = ps_slab_of(lowest);
-    struct ps_store *store = ps_store_at(slab->run.node, class_index);
+    struct ps_store *store = ps_store_of(slab);
+    PS_CHECK(slab->class_index == class_index);
     if (!ps_store_begin(store)) {
         return;
     }

@@ -10,7 +10,10 @@
  * The pages of a slab in which no block is used return to the system when the slab has not changed
  * for a purge delay (ps_store_purge_tick).
  *
- * Any thread, one lock for each class and node (PS_RANK_STORE), held for the blocks of a batch. In
+ * A partition (partition.h) has stores of its own, one for each class. Functions that return blocks
+ * find the store by the slab.
+ *
+ * Any thread, one lock for each store (PS_RANK_STORE), held for the blocks of a batch. In
  * the child of a fork the lists are made anew from the bitmaps, which are right at each instant
  * except for the batch that was being moved: its blocks may remain used.
  */
@@ -22,6 +25,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct ps_partition;
 
 #define PS_STORE_BATCH 32 /* blocks that a refill takes at most */
 
@@ -49,8 +54,15 @@ void ps_store_start(void);
 size_t ps_store_take(uint32_t class_index, void **blocks, size_t most, ps_range *range,
                      bool is_any_node);
 
+/* The same from one store. store: NULL, which has none. */
+struct ps_store;
+size_t ps_store_take_from(struct ps_store *store, void **blocks, size_t most, ps_range *range);
+
 /* Adds a slab of the class. False when memory is exhausted. */
 bool ps_store_grow(uint32_t class_index);
+
+/* The same in a partition. */
+bool ps_store_grow_in(struct ps_partition *partition, uint32_t class_index);
 
 /* The same in granules of a region of medium blocks: for when the page cache has no memory. */
 bool ps_store_grow_lent(uint32_t class_index);
@@ -100,6 +112,10 @@ static inline bool ps_store_purge_is_due(uint64_t now_ms) {
 
 /* Purges all of it. Returns the bytes. */
 uint64_t ps_store_purge_all(void);
+
+/* Excludes purges, for the end of a partition. Blocks for a step of one. */
+void ps_store_purge_stop(void);
+void ps_store_purge_resume(void);
 
 void ps_store_purge_fork_child(void);
 

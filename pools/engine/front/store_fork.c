@@ -5,6 +5,7 @@
  */
 #include "pools/engine/front/store.h"
 
+#include "pools/engine/front/partition.h"
 #include "pools/engine/front/slab_bits.h"
 #include "pools/engine/front/store_lists.h"
 #include "pools/engine/page/arena.h"
@@ -86,7 +87,7 @@ static void walk_granules(bool rebuilds) {
 }
 
 static void clear_counts(void) {
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+    for (uint32_t i = 0; i < ps_size_class_all_count; i++) {
         ps_store_relaxed(&ps_store_x_counts[i].x_slabs, (uint64_t)0); /* relaxed: one thread */
     }
 }
@@ -109,8 +110,21 @@ static bool begin_store(struct ps_store *store, bool had_others) {
     return is_chosen;
 }
 
-void ps_store_fork_child(bool had_others) {
+static bool begin_partitions(bool had_others) {
     bool is_any = false;
+    for (uint32_t k = 0; k < ps_partition_end(); k++) {
+        struct ps_partition *partition = ps_partition_at(k);
+        for (uint32_t i = 0; partition != NULL && i < ps_size_class_all_count; i++) {
+            struct ps_store *store = ps_partition_store(partition, i);
+            is_any |= store != NULL && begin_store(store, had_others);
+        }
+    }
+    return is_any;
+}
+
+void ps_store_fork_child(bool had_others) {
+    ps_partition_fork_child();
+    bool is_any = begin_partitions(had_others);
     for (uint32_t node = 0; node <= ps_node_last(); node++) {
         for (uint32_t i = 0; i < ps_size_class_count; i++) {
             struct ps_store *store = ps_store_at(node, i);

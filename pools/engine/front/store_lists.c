@@ -5,6 +5,7 @@
 #include "pools/engine/front/store_lists.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/front/partition.h"
 #include "pools/engine/front/slab_bits.h"
 #include "pools/engine/front/slab_room.h"
 #include "pools/engine/front/store.h"
@@ -44,13 +45,13 @@ struct ps_store *ps_store_at(uint32_t node, uint32_t class_index) {
 }
 
 struct ps_store *ps_store_of(const struct ps_slab *slab) {
-    return ps_store_at(slab->run.node, slab->class_index);
+    return slab->extent != NULL ? ps_partition_store(ps_partition_of_slab(slab), slab->class_index)
+                                : ps_store_at(slab->run.node, slab->class_index);
 }
 
-/* Only checked builds read ranks: in others no store is touched before its first slab. */
 static void set_ranks(struct ps_store *stores) {
     for (uint32_t i = 0; i < PS_CLASS_LIMIT && PS_CHECKED; i++) {
-        stores[i].lock.rank = PS_RANK_STORE;
+        ps_store_set_rank(&stores[i]);
     }
 }
 
@@ -182,7 +183,9 @@ static struct ps_run *take_run(uint32_t class_index) {
 }
 
 static void give_run(struct ps_slab *slab) {
-    if (PS_UNLIKELY(slab->lent_at != 0)) {
+    if (PS_UNLIKELY(slab->extent != NULL)) {
+        ps_extents_give(slab->extent, &slab->run);
+    } else if (PS_UNLIKELY(slab->lent_at != 0)) {
         ps_medium_take_back(&slab->run, slab->lent_at);
     } else {
         ps_page_cache_give(&slab->run);
@@ -196,14 +199,22 @@ static void return_run(struct ps_slab *slab) {
     give_run(slab);
 }
 
-/* lent_at: of a run of ps_medium_lend; else 0. */
-static bool add_slab(struct ps_run *run, uint32_t class_index, size_t lent_at) {
+static bool has_store(const struct ps_slab *slab) {
+    return ps_store_of(slab) != NULL ||
+           (slab->extent != NULL
+                ? ps_partition_make_store(ps_partition_of_slab(slab), slab->class_index)
+                : make_stores(slab->run.node));
+}
+
+/* lent_at: of a run of ps_medium_lend; else 0. extent: that of a partition, or NULL. */
+static bool add_slab(struct ps_run *run, uint32_t class_index, size_t lent_at,
+                     struct ps_extent *extent) {
     const struct ps_size_class *class = &ps_size_classes[class_index];
     struct ps_slab *slab = ps_slab_of_run(run);
     slab->class_index = (uint8_t)class_index;
     slab->lent_at = (uint32_t)lent_at;
-    bool has_store = ps_store_of(slab) != NULL || make_stores(run->node);
-    slab->bits = has_store ? ps_slab_take_bits(slab) : NULL;
+    slab->extent = extent;
+    slab->bits = has_store(slab) ? ps_slab_take_bits(slab) : NULL;
     if (slab->bits == NULL) {
         give_run(slab);
         return false;
@@ -234,13 +245,20 @@ static bool add_slab(struct ps_run *run, uint32_t class_index, size_t lent_at) {
 
 bool ps_store_grow(uint32_t class_index) {
     struct ps_run *run = take_run(class_index);
-    return run != NULL && add_slab(run, class_index, 0);
+    return run != NULL && add_slab(run, class_index, 0, NULL);
+}
+
+bool ps_store_grow_in(struct ps_partition *partition, uint32_t class_index) {
+    struct ps_extent *extent;
+    struct ps_run *run =
+        ps_extents_take(&partition->extents, ps_size_classes[class_index].granules, 1, &extent);
+    return run != NULL && add_slab(run, class_index, 0, extent);
 }
 
 PS_COLD bool ps_store_grow_lent(uint32_t class_index) {
     size_t at;
     struct ps_run *run = ps_medium_lend(ps_size_classes[class_index].granules, &at);
-    return run != NULL && add_slab(run, class_index, at);
+    return run != NULL && add_slab(run, class_index, at, NULL);
 }
 
 void ps_store_destroy(struct ps_slab *slab) {
@@ -250,26 +268,32 @@ void ps_store_destroy(struct ps_slab *slab) {
     return_run(slab);
 }
 
+void ps_store_leave(struct ps_store *store, struct ps_slab *slab) {
+    unlist(store, slab);
+    /* relaxed: a free of it is misuse. Under the lock: see rebuild. */
+    ps_store_relaxed(&slab->run.kind, (uint8_t)PS_RUN_BUSY);
+    ps_store_count_drained(store, -(uint32_t)ps_slab_is_drained(slab));
+    ps_store_count_slabs(slab->class_index, (uint64_t)-1);
+    count_free_blocks(store, -(uint64_t)slab->x_free_count);
+    ps_store_count_purged(store, -ps_slab_purged_count(slab));
+}
+
 bool ps_store_retire(struct ps_store *store, struct ps_slab *slab, bool is_all) {
     bool is_last = store->nonempty == 1u << (slab->place - 1) && slab->run.next == NULL &&
                    slab->run.prev == NULL;
     if (is_last && !is_all) {
         return false;
     }
-    unlist(store, slab);
-    /* relaxed: a free of it is misuse. Under the lock: see rebuild. */
-    ps_store_relaxed(&slab->run.kind, (uint8_t)PS_RUN_BUSY);
-    ps_store_count_drained(store, (uint32_t)-1);
-    ps_store_count_slabs(slab->class_index, (uint64_t)-1);
-    count_free_blocks(store, -(uint64_t)slab->x_free_count);
-    ps_store_count_purged(store, -ps_slab_purged_count(slab));
+    ps_store_leave(store, slab);
     return true;
 }
 
 bool ps_store_gain(struct ps_store *store, struct ps_slab *slab, size_t blocks) {
     ps_store_add_free(store, slab, blocks);
     if (ps_slab_is_drained(slab)) {
-        bool is_usual = ps_retention_is_usual();
+        /* The last slab of a class of a partition remains if its pages can be purged. */
+        bool is_usual =
+            ps_retention_is_usual() && (slab->extent == NULL || ps_slab_class(slab)->granules == 1);
         ps_store_count_drained(store, 1);
         /* Each sparse slab costs system calls; they are few, and ps_store_drop_drained drops them.
          */

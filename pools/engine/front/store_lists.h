@@ -8,6 +8,7 @@
 #define PS_FRONT_STORE_LISTS_H
 
 #include "pools/engine/front/slab.h"
+#include "pools/engine/front/store.h"
 #include "pools/engine/os/lock.h"
 
 #define PS_STORE_PLACES 16
@@ -22,9 +23,17 @@ struct ps_store {
     bool is_rebuilt;                       /* in the child of a fork: store_fork.c */
 };
 
-/* That of a class and node; NULL: there is none. Without a lock. */
+/* That of a class and node; of a slab, which may be a partition's. NULL: there is none. Without a
+ * lock. */
 struct ps_store *ps_store_at(uint32_t node, uint32_t class_index);
 struct ps_store *ps_store_of(const struct ps_slab *slab);
+
+/* Only checked builds read the rank: in others no store is touched before its first slab. */
+static inline void ps_store_set_rank(struct ps_store *store) {
+    if (PS_CHECKED) {
+        store->lock.rank = PS_RANK_STORE;
+    }
+}
 
 /* Acquires the lock. False, without it: the store is NULL, or the child of a fork by a signal
  * handler has interrupted the holder, which is itself, and the lists may be half changed. */
@@ -59,7 +68,10 @@ void ps_store_add_free(struct ps_store *store, struct ps_slab *slab, size_t bloc
 /* Sets which pages of a slab are purged. */
 void ps_store_set_purged(struct ps_store *store, struct ps_slab *slab, uint16_t pages);
 
-/* Takes a drained slab off its list, and out of its class. False: it is the last of its class with
+/* Takes a slab off its list, and out of its class, for ps_store_destroy. */
+void ps_store_leave(struct ps_store *store, struct ps_slab *slab);
+
+/* The same for a drained one. False: it is the last of its class with
  * free blocks, and is_all is false. */
 bool ps_store_retire(struct ps_store *store, struct ps_slab *slab, bool is_all);
 

@@ -79,17 +79,18 @@ static void reserve_range(struct ps_slab *slab, size_t first, size_t count) {
 
 uint16_t ps_store_reserve_pages(struct ps_slab *slab, uint8_t age) {
     uint32_t class_index = slab->class_index; /* of a slab that may just be ending */
-    if (class_index >= ps_size_class_count || ps_size_classes[class_index].granules != 1) {
+    if (class_index >= ps_size_class_all_count || ps_size_classes[class_index].granules != 1) {
         return 0;
     }
-    struct ps_store *store = ps_store_at(slab->run.node, class_index);
+    struct ps_store *store = ps_store_of(slab);
     if (!ps_store_begin(store)) {
         return 0;
     }
     uint16_t pages = 0;
     /* On a list: so it is a slab of this store. relaxed, both: written under the lock. */
     bool is_here = ps_load_relaxed(&slab->run.kind) == PS_RUN_SLAB &&
-                   slab->class_index == class_index && slab->place != 0;
+                   slab->class_index == class_index && slab->place != 0 &&
+                   ps_store_of(slab) == store;
     if (is_here && (uint8_t)(ps_load_relaxed(&ps_store_x_epoch) - slab->epoch) >= age) {
         pages = unused_pages(slab);
         if (__builtin_popcount(pages) >= PS_STORE_LEAST_PAGES) {
@@ -273,6 +274,15 @@ uint64_t ps_store_purge_all(void) {
     }
     return bytes;
 }
+
+void ps_store_purge_stop(void) {
+    while (!ps_turn_begin(&x_holder)) { /* ends: a step is bounded */
+        uint32_t never = 0;
+        ps_os_wait_ms(&never, 0, 1);
+    }
+}
+
+void ps_store_purge_resume(void) { ps_turn_end(&x_holder); }
 
 void ps_store_purge_fork_child(void) {
     if (!ps_turn_is_own(&x_holder)) {

@@ -12,12 +12,14 @@
 #include "pools/engine/harden/hard_canary.h"
 #include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/harden/stray.h"
+#include "pools/engine/harden/transit.h"
 #include "pools/engine/harden/wipe.h"
 #include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/large_path.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/partition_path.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/retention.h"
@@ -270,6 +272,21 @@ void *ps_hard_alloc(uint32_t class_index, size_t bytes, size_t sample_bytes) {
                : alloc_event(class_index, bytes, sample_bytes);
 }
 
+/* Takes a random one of a batch. */
+void *ps_hard_alloc_in(struct ps_partition *partition, uint32_t class_index, size_t bytes) {
+    void *blocks[PS_STORE_BATCH];
+    size_t count = ps_partition_take_some(partition, class_index, blocks, PS_STORE_BATCH);
+    if (count == 0) {
+        return NULL;
+    }
+    shuffle(blocks, count);
+    if (count > 1) {
+        ps_store_give(class_index, &blocks[1], count - 1);
+    }
+    prepare(blocks[0]);
+    return begin_life(blocks[0], ps_size_classes[class_index].block_bytes, bytes);
+}
+
 static PS_NOINLINE void *alloc_unclassed(size_t bytes) {
     return ps_hard_alloc(PS_CLASS_NONE, bytes, bytes);
 }
@@ -306,18 +323,38 @@ PS_INLINE void fetch_ahead(const char *block, const char *earlier, size_t block_
     }
 }
 
+/* Returns a block that leaves the quarantine. */
+static void leave(uint32_t class_index, void *block) {
+    if (ps_slab_of(block)->extent != NULL) {
+        ps_store_give(class_index, &block, 1);
+    } else {
+        ps_front_put(&ps_front_table, class_index, block);
+    }
+}
+
 /* The same for a thread whose shard does not exist yet. */
 static PS_NOINLINE void hold_first(uint32_t class_index, void *block) {
     struct ps_hard_shard *shard = ps_hard_make_shard_here();
     void *other = shard != NULL ? ps_hard_swap(shard, class_index, block) : block;
     if (other != NULL) {
-        ps_front_put(&ps_front_table, class_index, other);
+        leave(class_index, other);
     }
+}
+
+/* The same where blocks of partitions may be among them. */
+static PS_NOINLINE void hold_beside_partitions(uint32_t class_index, void *block) {
+    uint32_t phase = ps_transit_begin();
+    hold_first(class_index, block);
+    ps_transit_end(phase);
 }
 
 /* Quarantines a zeroed block. The one that leaves is the next to be granted. */
 PS_INLINE void hold(uint32_t class_index, void *block, size_t block_bytes) {
     struct ps_hard_shard *shard = ps_hard_shard_here();
+    if (PS_UNLIKELY(ps_partition_end() != 0)) {
+        hold_beside_partitions(class_index, block);
+        return;
+    }
     if (PS_UNLIKELY(shard == NULL)) {
         hold_first(class_index, block);
         return;
@@ -346,8 +383,13 @@ static PS_NOINLINE void free_slow(void *block) {
     }
     (void)check_canary(slab, block);
     check_neighbour(slab, block);
-    end_life(block, mark, block_bytes_of(slab));
-    hold(slab->class_index, block, block_bytes_of(slab));
+    struct ps_partition *partition = slab->extent != NULL ? ps_partition_of_slab(slab) : NULL;
+    size_t block_bytes = block_bytes_of(slab);
+    end_life(block, mark, block_bytes);
+    hold(slab->class_index, block, block_bytes);
+    if (partition != NULL) {
+        ps_partition_discharge(partition, block_bytes, false);
+    }
 }
 
 /* Frees a live block in a slab of one granule, if it is intact; mark: its shadow byte. */
@@ -374,7 +416,7 @@ void ps_hard_free(void *block) {
     const struct ps_slab *slab = (const struct ps_slab *)ps_page_map_slot(block);
     uint8_t *mark = ps_shadow_at(block);
     /* relaxed: set before the block was allocated. */
-    bool is_here = ps_load_relaxed(&slab->run.kind) == PS_RUN_SLAB &&
+    bool is_here = ps_load_relaxed(&slab->run.kind) == PS_RUN_SLAB && slab->extent == NULL &&
                    ((uintptr_t)block & (((size_t)1 << PS_SHADOW_SHIFT) - 1)) == 0 && mark != NULL &&
                    (ps_shadow_read(mark) & (PS_SHADOW_STATE | PS_SHADOW_FAMILY)) == PS_SHADOW_LIVE;
     if (PS_UNLIKELY(!is_here)) {

@@ -30,6 +30,7 @@
 #define PS_HARDEN_HARD_H
 
 #include "pools/engine/base/config.h"
+#include "pools/engine/front/partition.h"
 #include "pools/engine/front/slab.h"
 #include "pools/engine/harden/wipe.h"
 #include "pools/engine/small/mark.h"
@@ -58,6 +59,9 @@ void ps_hard_start(const struct ps_config *config);
  * class fits. sample_bytes: of a guarded sample, `bytes` or the aligned size. NULL with errno
  * ENOMEM. */
 void *ps_hard_alloc(uint32_t class_index, size_t bytes, size_t sample_bytes);
+
+/* The same in a partition. */
+void *ps_hard_alloc_in(struct ps_partition *partition, uint32_t class_index, size_t bytes);
 
 /* The entry points alloc and free_block of these levels: mode.h. */
 void *ps_hard_malloc(size_t bytes);

@@ -6,12 +6,12 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
+#include "pools/engine/harden/transit.h"
 #include "pools/engine/heap/block.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/retention.h"
 
 #define HELD_LIMIT 64
@@ -59,13 +59,14 @@ static size_t shut_bytes(const struct ps_run *run) {
     return ps_hard_level >= PS_HARDEN_LONG_QUARANTINE ? bytes : ps_min(bytes, SHUT_BYTES);
 }
 
-/* Returns a list, linked by next, to the page cache, which accepts inaccessible runs. */
+/* Returns a list, linked by next, to the page cache, or to partitions, which accept inaccessible
+ * runs. */
 static void release_list(struct ps_run *list) {
     while (list != NULL) {
         struct ps_run *run = list;
         list = run->next;
         run->next = NULL;
-        ps_page_cache_give(run);
+        ps_large_give_run(run);
     }
 }
 
@@ -74,6 +75,7 @@ void ps_hard_large_hold(struct ps_run *run) {
         (void)ps_os_protect(run->base, shut_bytes(run), false); /* refused: still accessible */
     }
     struct ps_run *list = NULL;
+    uint32_t phase = ps_transit_begin();
     ps_lock_acquire(&held_lock);
     note_ring();
     while (is_over_locked(bytes_of(run))) { /* ends: count decreases */
@@ -86,10 +88,12 @@ void ps_hard_large_hold(struct ps_run *run) {
     held_bytes += bytes_of(run);
     ps_lock_release(&held_lock);
     release_list(list);
+    ps_transit_end(phase);
 }
 
 void ps_hard_large_flush(void) {
     struct ps_run *list = NULL;
+    uint32_t phase = ps_transit_begin();
     ps_lock_acquire(&held_lock);
     note_ring();
     while (count != 0) {
@@ -99,6 +103,7 @@ void ps_hard_large_flush(void) {
     }
     ps_lock_release(&held_lock);
     release_list(list);
+    ps_transit_end(phase);
 }
 
 void ps_hard_large_sweep(size_t bytes) {

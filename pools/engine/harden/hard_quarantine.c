@@ -3,6 +3,7 @@
  * See hard_quarantine.h.
  */
 #include "pools/engine/harden/hard_quarantine.h"
+#include "pools/engine/harden/transit.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/front/store.h"
@@ -78,7 +79,11 @@ static void flush_class(uint32_t class_index, void **places, size_t count) {
     }
 }
 
-void ps_hard_flush(void) { walk(flush_class); }
+void ps_hard_flush(void) {
+    uint32_t phase = ps_transit_begin();
+    walk(flush_class);
+    ps_transit_end(phase);
+}
 
 static void fork_class(uint32_t class_index, void **places, size_t count) {
     for (size_t i = 0; i < count; i++) {

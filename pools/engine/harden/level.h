@@ -20,6 +20,7 @@ void *ps_level_1_resize(void *block, size_t bytes);
 bool ps_level_1_start(const struct ps_config *config);
 void ps_level_1_release_run(struct ps_run *run);
 void ps_level_1_reclaim(void);
+void ps_level_1_end_partition(void);
 
 /* For all hardened modes. */
 void ps_level_1_fork_child(void);
@@ -28,10 +29,13 @@ void ps_level_1_fork_child(void);
 
 void *ps_level_2_zalloc(size_t bytes);
 void *ps_level_2_alloc_aligned(size_t bytes, size_t align);
+void *ps_level_2_alloc_in(struct ps_partition *partition,
+                          const struct ps_partition_request *request);
 void *ps_level_2_resize(void *block, size_t bytes);
 size_t ps_level_2_usable(const void *block);
 
 bool ps_level_2_start(const struct ps_config *config);
 void ps_level_2_reclaim(void);
+void ps_level_2_end_partition(void);
 
 #endif

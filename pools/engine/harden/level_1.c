@@ -12,11 +12,13 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_large.h"
 #include "pools/engine/harden/stray.h"
+#include "pools/engine/harden/transit.h"
 #include "pools/engine/harden/wipe.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/large_path.h"
 #include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/partition_path.h"
 #include "pools/engine/os/os.h"
 
 bool ps_level_1_start(const struct ps_config *config) {
@@ -56,6 +58,10 @@ void ps_level_1_free(void *block) {
     }
     size_t class_index = slab->class_index;
     ps_wipe(block, ps_size_classes[class_index].block_bytes);
+    if (PS_UNLIKELY(slab->extent != NULL)) {
+        ps_partition_free_small(slab, block);
+        return;
+    }
     ps_mark_set(block); /* first: another thread may take it at once */
     ps_front_put(ps_front_table_base(), class_index, block);
 }
@@ -97,7 +103,13 @@ void ps_level_1_reclaim(void) {
     ps_maintenance_reclaim();
 }
 
+void ps_level_1_end_partition(void) {
+    ps_hard_large_flush();
+    ps_transit_settle();
+}
+
 void ps_level_1_fork_child(void) {
+    ps_transit_fork_child();
     ps_guard_fork_child();
     ps_hard_large_fork_child();
 }

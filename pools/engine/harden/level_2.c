@@ -14,6 +14,7 @@
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/large_path.h"
 #include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/partition_path.h"
 #include "pools/engine/os/bytes.h"
 
 #include <errno.h>
@@ -52,6 +53,15 @@ void *ps_level_2_alloc_aligned(size_t bytes, size_t align) {
     return ps_hard_alloc(class_index, bytes, ps_size_classes[class_index].block_bytes);
 }
 
+void *ps_level_2_alloc_in(struct ps_partition *partition,
+                          const struct ps_partition_request *request) {
+    size_t wanted = ps_max(request->bytes, 1) + ps_hard_extra_bytes;
+    uint32_t class_index =
+        wanted < request->bytes ? PS_CLASS_NONE : ps_size_class_of_apart(wanted, request->align);
+    return class_index == PS_CLASS_NONE ? ps_partition_alloc_large(partition, request)
+                                        : ps_hard_alloc_in(partition, class_index, request->bytes);
+}
+
 /* Resizes in place if the block fits and at least half of it remains in use, or there is no memory
  * for another one. */
 void *ps_level_2_resize(void *block, size_t bytes) {
@@ -79,6 +89,11 @@ size_t ps_level_2_usable(const void *block) {
     const struct ps_slab *slab = ps_slab_holding(slot, block);
     return PS_LIKELY(slab != NULL) ? ps_hard_usable(slab, block, PS_MISUSE_SIZE)
                                    : ps_usable_large(slot, block);
+}
+
+void ps_level_2_end_partition(void) {
+    ps_hard_flush();
+    ps_level_1_end_partition();
 }
 
 void ps_level_2_reclaim(void) {

@@ -13,6 +13,7 @@
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/partition_path.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/os/bytes.h"
 #include "pools/engine/page/retention.h"
@@ -327,7 +328,9 @@ void ps_front_free_of_slab(struct ps_slab *slab, void *block) {
     if (PS_UNLIKELY(!ps_slab_has_block(slab, block) || ps_slab_is_free(slab, block))) {
         ps_slab_misuse(slab, block, PS_MISUSE_FREE);
     }
-    if (ps_slab_is_inherited(slab)) {
+    if (PS_UNLIKELY(slab->extent != NULL)) {
+        ps_partition_free_small(slab, block);
+    } else if (ps_slab_is_inherited(slab)) {
         free_inherited(slab, block);
     } else {
         ps_front_free_class(&ps_front_table, slab->class_index, block);

@@ -10,6 +10,7 @@
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/partition_path.h"
 #include "pools/engine/os/bytes.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
@@ -72,9 +73,11 @@ static void forget_access(const struct ps_run *run, enum ps_run_kind kind) {
     }
 }
 
-/* Makes a run or mapping a live block. */
-static void *settle_in(struct ps_run *run, size_t bytes, enum ps_run_kind kind) {
+/* Makes a run or mapping a live block. extent: that of a partition, or NULL. */
+static void *settle_in(struct ps_run *run, size_t bytes, enum ps_run_kind kind,
+                       struct ps_extent *extent) {
     large_of(ps_slot_of_run(run))->bytes = bytes;
+    large_of(ps_slot_of_run(run))->extent = extent;
     large_of(ps_slot_of_run(run))->family = PS_FAMILY_MALLOC;
     /* relaxed: another thread reads the slot only after it received the block. */
     ps_store_relaxed(&run->kind, (uint8_t)kind);
@@ -133,27 +136,54 @@ static struct ps_run *take_any(size_t bytes, size_t align, enum ps_run_kind *res
     return run;
 }
 
-static void *alloc_run(size_t bytes, size_t align, bool *is_zero) {
+/* The same in a partition. */
+static struct ps_run *take_apart(struct ps_partition *partition, size_t bytes, size_t align,
+                                 enum ps_run_kind *kind, struct ps_extent **extent) {
+    if (granules_for(bytes) > PS_EXTENT_LONG_LIMIT ||
+        (ps_limit_is_on() && bytes >= ps_limit_least_bytes() && !ps_limit_make_room(bytes))) {
+        return NULL;
+    }
+    struct ps_run *run =
+        ps_extents_take(&partition->extents, granules_for(bytes), align_granules(align), extent);
+    *kind = run != NULL && (*extent)->is_long ? PS_RUN_MAPPING : PS_RUN_BLOCK;
+    return run;
+}
+
+void ps_large_give_run(struct ps_run *run) {
+    struct ps_extent *extent = large_of(ps_slot_of_run(run))->extent;
+    if (PS_UNLIKELY(extent != NULL)) {
+        ps_extents_give(extent, run);
+    } else {
+        ps_page_cache_give(run);
+    }
+}
+
+static void *alloc_run(struct ps_partition *partition, size_t bytes, size_t align, bool *is_zero) {
     if (bytes > (size_t)PTRDIFF_MAX - align) {
         errno = ENOMEM;
         return NULL;
     }
     bytes = ps_round_up(ps_max(bytes, 1), page_bytes);
     enum ps_run_kind kind;
-    struct ps_run *run = take_any(bytes + tail_bytes, align, &kind);
+    struct ps_extent *extent = NULL;
+    size_t length = bytes + tail_bytes;
+    struct ps_run *run = partition != NULL ? take_apart(partition, length, align, &kind, &extent)
+                                           : take_any(length, align, &kind);
     if (PS_UNLIKELY(run == NULL)) {
         ps_mode.hook.reclaim();
-        run = take_any(bytes + tail_bytes, align, &kind);
+        run = partition != NULL ? take_apart(partition, length, align, &kind, &extent)
+                                : take_any(length, align, &kind);
     }
     if (run == NULL) {
         errno = ENOMEM;
         return NULL;
     }
     bool is_clean = !run->is_dirty;
+    large_of(ps_slot_of_run(run))->extent = extent;
     if (tail_bytes != 0) {
         forget_access(run, kind);
         if (kind == PS_RUN_BLOCK && !ps_page_cache_open(run->base, bytes)) {
-            ps_page_cache_give(run);
+            ps_large_give_run(run);
             errno = ENOMEM;
             return NULL;
         }
@@ -167,7 +197,20 @@ static void *alloc_run(size_t bytes, size_t align, bool *is_zero) {
         *is_zero = is_clean;
     }
     ps_add_relaxed(&ps_large_x_allocs, (uint64_t)1); /* relaxed: statistics */
-    return settle_in(run, bytes, kind);
+    if (PS_UNLIKELY(extent != NULL) && kind == PS_RUN_MAPPING) {
+        ps_mapping_count_live(1, (int64_t)capacity_of(ps_slot_of_run(run)));
+    }
+    return settle_in(run, bytes, kind, extent);
+}
+
+void *ps_large_alloc_in(struct ps_partition *partition, size_t bytes, size_t align, bool *is_zero) {
+    return alloc_run(partition, bytes, align, is_zero);
+}
+
+void ps_large_end_in(struct ps_slot *slot) {
+    if (slot->run.kind == PS_RUN_MAPPING) {
+        ps_mapping_count_live(-1, -(int64_t)capacity_of(slot));
+    }
 }
 
 void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
@@ -175,7 +218,7 @@ void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
     if (PS_LIKELY(ps_medium_is_size(bytes, align))) {
         block = ps_medium_alloc(bytes, align, is_zero);
     }
-    return PS_LIKELY(block != NULL) ? block : alloc_run(bytes, align, is_zero);
+    return PS_LIKELY(block != NULL) ? block : alloc_run(NULL, bytes, align, is_zero);
 }
 
 void *ps_large_zalloc(size_t bytes) {
@@ -207,16 +250,24 @@ static void check_family(const struct ps_slot *slot) {
 
 void ps_large_free(struct ps_slot *slot) {
     bool is_mapping = slot->run.kind == PS_RUN_MAPPING;
+    struct ps_extent *extent = large_of(slot)->extent;
+    size_t bytes = large_of(slot)->bytes;
     check_family(slot);
     if (ps_mode.hook.end_sample != NULL) { /* before the address may be another block's */
         ps_mode.hook.end_sample(slot->run.base);
     }
     /* relaxed: a double free finds no head; a concurrent one is a race of the program. */
     ps_store_relaxed(&slot->run.kind, (uint8_t)PS_RUN_BUSY);
-    if (is_mapping) {
+    if (PS_UNLIKELY(extent != NULL) && is_mapping) {
+        ps_mapping_count_live(-1, -(int64_t)capacity_of(slot));
+        ps_extents_give(extent, &slot->run);
+    } else if (is_mapping) {
         ps_mapping_give(&slot->run);
     } else {
         ps_mode.hook.release_run(&slot->run);
+    }
+    if (PS_UNLIKELY(extent != NULL)) { /* last: a partition may end with it */
+        ps_partition_discharge(ps_partition_of_extent(extent), bytes, true);
     }
 }
 
@@ -283,7 +334,7 @@ static void *resize_guarded(struct ps_slot *slot, size_t bytes) {
         shut_behind(&slot->run, old_bytes);
         return NULL;
     }
-    return settle_in(run, bytes, kind);
+    return settle_in(run, bytes, kind, NULL);
 }
 
 /* Copies a run to a mapping and drops copied parts piece by piece, so that the block is resident
@@ -331,7 +382,7 @@ static void *move_to_mapping(struct ps_slot *slot, size_t bytes) {
         ps_bytes_copy_block(run->base, slot->run.base, old_bytes);
         ps_page_cache_give(&slot->run);
     }
-    return settle_in(run, bytes, kind);
+    return settle_in(run, bytes, kind, NULL);
 }
 
 /* Drops the memory after the first `bytes` of a mapping that the system does not shorten. */
@@ -340,6 +391,23 @@ static void drop_behind(const struct ps_run *run, size_t bytes) {
     if (bytes < capacity && ps_os_purge(run->base + bytes, capacity - bytes)) {
         ps_purge_count(capacity - bytes);
     }
+}
+
+/* A block of a partition that fits its run, and uses half of it. */
+static void *resize_apart(struct ps_slot *slot, size_t bytes) {
+    size_t old_bytes = large_of(slot)->bytes;
+    size_t capacity = capacity_of(slot);
+    struct ps_partition *partition = ps_large_partition(slot);
+    if (tail_bytes != 0 || bytes > capacity || bytes < old_bytes / 2 ||
+        (bytes > old_bytes && !ps_partition_recharge(partition, bytes - old_bytes))) {
+        return bytes == old_bytes ? slot->run.base : NULL;
+    }
+    if (bytes < old_bytes) {
+        drop_behind(&slot->run, bytes);
+        ps_partition_recharge(partition, bytes - old_bytes);
+    }
+    large_of(slot)->bytes = bytes;
+    return slot->run.base;
 }
 
 void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
@@ -351,6 +419,9 @@ void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
     size_t capacity = capacity_of(slot);
     if (ps_limit_is_on() && bytes > capacity && !ps_limit_make_room(bytes - capacity)) {
         return NULL;
+    }
+    if (PS_UNLIKELY(large_of(slot)->extent != NULL)) {
+        return resize_apart(slot, bytes);
     }
     if (tail_bytes != 0) {
         return resize_guarded(slot, bytes);
@@ -373,5 +444,5 @@ void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
         run = &slot->run; /* longer than necessary */
         drop_behind(run, bytes);
     }
-    return run == NULL ? NULL : settle_in(run, bytes, PS_RUN_MAPPING);
+    return run == NULL ? NULL : settle_in(run, bytes, PS_RUN_MAPPING, NULL);
 }

@@ -10,6 +10,7 @@
 
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/base/config.h"
+#include "pools/engine/front/partition.h"
 #include "pools/engine/heap/medium_path.h"
 
 #include <stdbool.h>
@@ -22,8 +23,9 @@ enum ps_family { PS_FAMILY_MALLOC = 0, PS_FAMILY_NEW, PS_FAMILY_NEW_ARRAY, PS_FA
 
 /* The tenant's part of the slot of a run or mapping. */
 struct ps_large {
-    size_t bytes;          /* usable; written by the holder of the block */
-    enum ps_family family; /* likewise */
+    size_t bytes;             /*  0 usable; written by the holder of the block */
+    struct ps_extent *extent; /*  8 that of a partition, as in struct ps_slab; NULL: none */
+    enum ps_family family;    /* 16 as bytes */
 };
 
 /* True for an address in a region of medium blocks. */
@@ -45,6 +47,12 @@ static inline bool ps_block_is_large(const struct ps_slot *slot, const void *blo
  * the block reads as zero. align: power of two. */
 void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero);
 
+/* Allocates a run in a partition, or a mapping, apart from all others. */
+void *ps_large_alloc_in(struct ps_partition *partition, size_t bytes, size_t align, bool *is_zero);
+
+/* Forgets a run of a partition that ends. slot: its. */
+void ps_large_end_in(struct ps_slot *slot);
+
 /* As ps_large_alloc, zeroed, without alignment. */
 void *ps_large_zalloc(size_t bytes);
 
@@ -54,6 +62,16 @@ size_t ps_large_usable(const struct ps_slot *slot, const void *block);
 /* Runs and mappings only. Medium blocks are freed by ps_medium_free, and have no families, since
  * they are not hardened. */
 void ps_large_free(struct ps_slot *slot);
+
+/* Returns the run of a freed block: to the page cache, or to its partition. */
+void ps_large_give_run(struct ps_run *run);
+
+/* The partition of a run or a mapping; NULL: none. */
+static inline struct ps_partition *ps_large_partition(const struct ps_slot *slot) {
+    const struct ps_extent *extent = ((const struct ps_large *)slot)->extent;
+    return extent != NULL ? ps_partition_of_extent(extent) : NULL;
+}
+
 enum ps_family ps_large_family(const struct ps_slot *slot);
 void ps_large_set_family(struct ps_slot *slot, enum ps_family family);
 

@@ -11,6 +11,7 @@
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/partition_path.h"
 #include "pools/engine/os/bytes.h"
 
 #include <errno.h>
@@ -38,7 +39,9 @@ size_t ps_usable_large(const struct ps_slot *slot, const void *block) {
 
 void *ps_resize_by_copy(void *block, size_t usable, size_t bytes) {
     int saved_errno = errno;
-    void *copy = ps_heap_alloc(bytes);
+    struct ps_partition *partition = ps_partition_of(block);
+    void *copy = PS_UNLIKELY(partition != NULL) ? ps_partition_alloc(partition, bytes, 1, false)
+                                                : ps_heap_alloc(bytes);
     if (PS_UNLIKELY(copy == NULL)) {
         if (bytes > usable) {
             return NULL;
@@ -82,7 +85,8 @@ void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes) {
         return resize_medium(slot, block, bytes) ? block : NULL;
     }
     /* Too short for a run or a mapping: a copy returns all of it. */
-    bool is_kind = bytes > PS_CLASS_BYTES_LIMIT && !ps_medium_is_size(bytes, 1);
+    bool is_kind = bytes > PS_CLASS_BYTES_LIMIT &&
+                   (!ps_medium_is_size(bytes, 1) || ps_large_partition(slot) != NULL);
     return is_kind ? ps_large_resize(slot, bytes) : NULL;
 }
 

@@ -68,7 +68,7 @@ static void count_live_locked(int64_t blocks, int64_t bytes) {
     ps_mapping_x_counts.live_bytes += (uint64_t)bytes;
 }
 
-static void count_live(int64_t blocks, int64_t bytes) {
+void ps_mapping_count_live(int64_t blocks, int64_t bytes) {
     ps_lock_acquire(&mapping_lock);
     ps_undo_note(&mapping_undo, &ps_mapping_x_counts, sizeof ps_mapping_x_counts);
     count_live_locked(blocks, bytes);
@@ -185,7 +185,7 @@ struct ps_run *ps_mapping_take(size_t bytes, size_t align) {
         run = map_fresh(bytes, align); /* an address-space limit also counts cached mappings */
     }
     if (run != NULL) {
-        count_live(1, (int64_t)bytes);
+        ps_mapping_count_live(1, (int64_t)bytes);
     }
     return run;
 }
@@ -269,7 +269,7 @@ struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes) {
         }
     }
     if (result != NULL) {
-        count_live(0, (int64_t)bytes - (int64_t)old_bytes);
+        ps_mapping_count_live(0, (int64_t)bytes - (int64_t)old_bytes);
     }
     return result;
 }

@@ -63,6 +63,9 @@ size_t ps_mapping_expire(uint64_t now_ms);
 /* Unmaps a step of the mapping that was cached first. Returns the unmapped bytes. */
 size_t ps_mapping_expire_some(void);
 
+/* Adds to the counts of live mappings: of one that is not of this file's. */
+void ps_mapping_count_live(int64_t blocks, int64_t bytes);
+
 void ps_mapping_read(struct ps_mapping_counts *out);
 
 /* Repairs the lock in the child of a fork, on its only thread. */

@@ -27,6 +27,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ps_partition;
+struct ps_partition_request;
 struct ps_run;
 struct ps_sampler;
 struct ps_slab;
@@ -52,6 +54,8 @@ struct ps_mode_entry {
     void *(*alloc)(size_t bytes);
     void *(*zalloc)(size_t bytes);
     void *(*alloc_aligned)(size_t bytes, size_t align);
+    /* In a partition, any size: partition_path.h. The caller charges the block. */
+    void *(*alloc_in)(struct ps_partition *partition, const struct ps_partition_request *request);
     void (*free_block)(void *block);
     void *(*resize)(void *block, size_t bytes);
     size_t (*usable)(const void *block);
@@ -93,6 +97,10 @@ struct ps_mode_hook {
 
     /* Returns quarantined memory to the page cache, on demand or before a request fails. */
     void (*reclaim)(void);
+
+    /* Returns quarantined memory before a partition ends, and lets no other thread return some
+     * afterwards that had left the quarantine before. NULL: there is none. */
+    void (*end_partition)(void);
 
     /* In the child of a fork whose process had several threads: returns free blocks that the mode
      * has to the bitmaps of their slabs, as ps_front_fork_child does. NULL: it has none. */

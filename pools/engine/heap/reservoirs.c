@@ -8,6 +8,7 @@
 #include "pools/engine/heap/front_thread.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/extents.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/purge.h"
 
@@ -24,25 +25,29 @@ struct reservoir {
     bool is_for_driver; /* ticks of one thread suffice */
 };
 
-/* ---- holes in slabs ---- */
+/* ---- holes in slabs, and free granules of partitions ---- */
 
 static bool tick_slabs(uint64_t now_ms) {
     uint64_t bytes = 0;
     if (ps_store_purge_is_due(now_ms)) {
         (void)ps_store_purge_tick(now_ms, false, &bytes);
     }
-    return false;
+    return PS_UNLIKELY(ps_extents_have_dirty()) && ps_extents_purge_tick(now_ms, false, &bytes);
 }
 
 static uint64_t release_step_of_slabs(bool *has_more) {
     uint64_t bytes = 0;
     *has_more |= ps_store_purge_tick(ps_os_now_ms(), true, &bytes);
+    *has_more |= ps_extents_purge_tick(ps_os_now_ms(), true, &bytes);
     return bytes;
 }
 
 static bool release_slabs(size_t keep_bytes) {
     (void)keep_bytes;
-    return ps_store_purge_all() != 0;
+    uint64_t bytes = ps_store_purge_all();
+    while (ps_extents_purge_tick(ps_os_now_ms(), true, &bytes)) { /* ends: at the last extent */
+    }
+    return bytes != 0;
 }
 
 /* ---- free pages of regions of medium blocks ---- */

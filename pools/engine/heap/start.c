@@ -18,6 +18,7 @@
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/rseq.h"
+#include "pools/engine/page/extents.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/retention.h"
@@ -39,6 +40,7 @@ static void parent(void) { ps_lock_fork_end(); }
 
 static void child(void) {
     ps_page_cache_fork_child();
+    ps_extents_fork_child();
     ps_medium_fork_child();
     ps_medium_purge_fork_child();
     ps_surplus_fork_child();

@@ -23,6 +23,7 @@
 /* All ranks: a thread that holds a lock may take only one of a higher rank. */
 enum ps_lock_rank {
     PS_RANK_INIT = 1,         /* heap/start.c, pages/alone.c: one-time initialisation */
+    PS_RANK_PARTITIONS = 2,   /* front/partition.c: the table of partitions */
     PS_RANK_FRONT_USERS = 3,  /* heap/front_thread.c: threads that use fronts */
     PS_RANK_SURPLUS = 4,      /* heap/surplus.c: bound on free memory */
     PS_RANK_MAPPING = 5,      /* heap/mapping.c: freed mappings kept for reuse */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See extents.h. Locks: that of the extents; spare_lock for records of extents that are gone.
+ * See extents.h. Locks: that of the extents; spare_lock for records without an extent.
  */
 #include "pools/engine/page/extents.h"
 
@@ -71,6 +71,8 @@ static uint64_t count_of(uint64_t bits) { return (uint64_t)__builtin_popcountll(
 void ps_extents_count_free(struct ps_extents *extents, const struct ps_extent *extent,
                            uint64_t before_free, uint64_t before_dirty) {
     if (extent->is_long) {
+        uint64_t more = extent->granules * (extent->free - before_free);
+        ps_add_relaxed(&ps_extents_x_counts.x_reserved, more); /* relaxed: a count */
         return;
     }
     uint64_t dirty = count_of(extent->free & extent->dirty);
@@ -218,13 +220,13 @@ static struct ps_run *take_short(struct ps_extents *extents, size_t granules, si
 
 /* ---- long runs ---- */
 
-/* The shortest of a few that suffice; NULL: there is none. */
+/* The shortest of a few that suffice, and are not twice as long; NULL: there is none. */
 static struct ps_extent *find_long_locked(const struct ps_extents *extents, size_t granules,
                                           size_t align) {
     struct ps_extent *best = NULL;
     struct ps_extent *at = extents->first_long;
     for (int i = 0; i < PS_EXTENT_TRIES && at != NULL; at = at->next) {
-        bool suffices = at->free != 0 && at->granules >= granules &&
+        bool suffices = at->free != 0 && at->granules >= granules && at->granules / 2 <= granules &&
                         ((uintptr_t)at->base >> PS_GRANULE_SHIFT & (align - 1)) == 0;
         i += at->free != 0;
         best = suffices && (best == NULL || at->granules < best->granules) ? at : best;
@@ -259,7 +261,7 @@ static struct ps_run *take_long(struct ps_extents *extents, size_t granules, siz
     }
     struct ps_extent *extent = find_long_locked(extents, granules, align);
     if (extent != NULL) {
-        extent->free = 0;
+        set_bits(extents, extent, 0, extent->dirty);
         add_used(extents, extent->granules);
     }
     end(extents);
@@ -320,21 +322,22 @@ void ps_extents_give(struct ps_extent *extent, struct ps_run *run) {
     end(extents);
 }
 
-static void walk_short(struct ps_extent *extent,
-                       void (*visit)(struct ps_slot *slot, void *context), void *context) {
+static void walk_short(struct ps_extent *extent, void (*visit)(struct ps_slot *slot, void *context),
+                       void *context) {
     for (size_t i = 0; i < extent->granules;) {
         struct ps_slot *slot = ps_page_map_slot(extent->base + (i << PS_GRANULE_SHIFT));
         bool is_used = (extent->free >> i & 1) == 0;
-        size_t granules = is_used ? ps_max(slot->run.granules, 1) : 1; /* before it is returned */
-        if (is_used) {
+        bool is_run = is_used && slot->run.kind != PS_RUN_NONE; /* else a fork has lost it */
+        size_t granules = is_run ? slot->run.granules : 1;      /* before the run is returned */
+        if (is_run) {
             visit(slot, context);
         }
         i += granules;
     }
 }
 
-void ps_extents_walk(struct ps_extents *extents,
-                     void (*visit)(struct ps_slot *slot, void *context), void *context) {
+void ps_extents_walk(struct ps_extents *extents, void (*visit)(struct ps_slot *slot, void *context),
+                     void *context) {
     for (struct ps_extent *at = extents->first; at != NULL; at = at->next) {
         walk_short(at, visit, context);
     }
@@ -350,6 +353,7 @@ void ps_extents_walk(struct ps_extents *extents,
 static void return_extent(struct ps_extents *extents, struct ps_extent *extent) {
     size_t bytes = (size_t)extent->granules << PS_GRANULE_SHIFT;
     if (extent->is_long) {
+        set_bits(extents, extent, 0, 0);
         if (!ps_os_release(extent->base, bytes)) {
             (void)ps_os_purge(extent->base, bytes); /* the addresses are lost */
         }

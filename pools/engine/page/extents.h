@@ -12,7 +12,7 @@
  *
  * An extent has three bits for each granule: free, dirty, and aged, which says that it was free and
  * dirty at the end of an epoch. Two epochs are a purge delay; at the end of an epoch, granules that
- * are aged are purged. A search for a run looks at PS_EXTENT_TRIES extents at most.
+ * are aged are purged. A search for a run tries PS_EXTENT_TRIES extents at most.
  *
  * The user of a run has a pointer to its extent in its slot, which tells the partition.
  *
@@ -30,11 +30,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_EXTENT_GRANULES 64     /* at most, but for a long run's */
+#define PS_EXTENT_GRANULES 64     /* at most; a long run's has more */
 #define PS_EXTENT_RUN_GRANULES 32 /* longer runs, and larger alignments, have mappings */
 #define PS_EXTENT_TRIES 32
 
-/* Lock of the owner, but for constant fields. A long one has bit 0 for all of it. */
+/* Lock of the owner, constant fields excepted. A long one has bit 0 for all of it. */
 struct ps_extent {
     struct ps_extents *owner; /* constant while it exists */
     struct ps_extent *next;
@@ -62,6 +62,7 @@ struct ps_extents {
 struct ps_extents_counts {
     uint64_t x_dirty;
     uint64_t x_clean;
+    uint64_t x_reserved; /* likewise, free granules of mappings: without memory */
 };
 extern PS_HIDDEN struct ps_extents_counts ps_extents_x_counts;
 
@@ -82,14 +83,19 @@ struct ps_run *ps_extents_take(struct ps_extents *extents, size_t granules, size
 void ps_extents_give(struct ps_extent *extent, struct ps_run *run);
 
 /* Calls `visit` for the slot of each used run. While no other thread uses the partition. */
-void ps_extents_walk(struct ps_extents *extents,
-                     void (*visit)(struct ps_slot *slot, void *context), void *context);
+void ps_extents_walk(struct ps_extents *extents, void (*visit)(struct ps_slot *slot, void *context),
+                     void *context);
 
 /* Returns all extents, for other partitions. Each run has been returned. While no other thread uses
  * the partition. */
 void ps_extents_empty(struct ps_extents *extents);
 
 /* ---- purge: extents_purge.c ---- */
+
+/* True if a step may have something to do. */
+static inline bool ps_extents_have_dirty(void) {
+    return ps_load_relaxed(&ps_extents_x_counts.x_dirty) != 0; /* relaxed: a hint */
+}
 
 /* A step of purging: granules that are due, or, if is_asked, all. *bytes: adds what was released.
  * Returns whether there is more to do. One thread at a time; others return at once. */

@@ -117,8 +117,7 @@ static void step(uint64_t *bytes) {
 }
 
 bool ps_extents_purge_tick(uint64_t now_ms, bool is_asked, uint64_t *bytes) {
-    if (ps_load_relaxed(&ps_extents_x_counts.x_dirty) == 0 || /* relaxed: a hint */
-        !ps_turn_begin(&x_holder)) {
+    if (!ps_extents_have_dirty() || !ps_turn_begin(&x_holder)) {
         return false;
     }
     bool is_over = next_extents == NULL;

@@ -5,9 +5,9 @@
  * do slabs and regions of medium blocks. Other nodes get it while memory is short, and when the
  * system refuses more. docs/decisions/numa.md has the reasons.
  *
- * Nodes have numbers below PS_NODES; those beyond share them. PS_NODE_APART is none of them. Until a process has a second thread,
- * and on a machine of one node, there is node 0, at the price of a load and a branch. Any thread.
- * No locks.
+ * Nodes have numbers below PS_NODES; those beyond share them. PS_NODE_APART is none of them. Until
+ * a process has a second thread, and on a machine of one node, there is node 0, at the price of a
+ * load and a branch. Any thread. No locks.
  */
 #ifndef PS_PAGE_NODE_H
 #define PS_PAGE_NODE_H
@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define PS_NODES 7
-#define PS_NODE_APART 7 /* of arenas that serve partitions alone, on any node: extents.h */
+#define PS_NODE_APART 7   /* of arenas that serve partitions alone, on any node: extents.h */
 #define PS_NODE_CPUS 1024 /* processors beyond are taken for those of node 0 */
 
 /* The highest number, and the node of each processor; unit tests set them. */

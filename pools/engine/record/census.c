@@ -18,6 +18,7 @@
 #include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/page/arena.h"
+#include "pools/engine/page/extents.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/page_peek.h"
@@ -42,6 +43,9 @@ struct count {
 static void count_slab(struct ps_census *census, const struct ps_slab *slab) {
     struct ps_census_class *class = &census->classes[slab->class_index];
     size_t capacity = slab->capacity;
+    if (slab->class_index >= census->class_count) { /* of a partition: those are reported, too */
+        census->class_count = ps_size_class_all_count;
+    }
     /* relaxed: see the file comment. */
     class->live_blocks += capacity - ps_min(ps_load_relaxed(&slab->x_free_count), capacity);
     class->slabs++;
@@ -60,7 +64,7 @@ static void count_slot(struct ps_slot *slot, void *context) {
     struct ps_census *out = ((struct count *)context)->out;
     /* acquire: pairs with ps_store_grow; makes the constant fields of a slab visible. */
     uint8_t kind = ps_load_acquire(&slot->run.kind);
-    if (kind == PS_RUN_SLAB && ((struct ps_slab *)slot)->class_index < out->class_count) {
+    if (kind == PS_RUN_SLAB && ((struct ps_slab *)slot)->class_index < ps_size_class_all_count) {
         count_slab(out, (struct ps_slab *)slot);
     } else if (kind == PS_RUN_BLOCK) {
         out->run_live_count++;
@@ -172,11 +176,16 @@ static void add_layers(struct ps_census *out, const struct layers *layers) {
     out->run_live_count += layers->profile.medium_count;
     out->run_live_bytes += layers->profile.medium_bytes;
     out->arena_count = pages->arena_count;
-    out->arena_bytes = pages->arena_granules << PS_GRANULE_SHIFT;
+    /* relaxed, all: see the file comment */
+    uint64_t dirty_granules = pages->dirty_granules + ps_load_relaxed(&ps_extents_x_counts.x_dirty);
+    uint64_t reserved = ps_load_relaxed(&ps_extents_x_counts.x_reserved);
+    uint64_t clean_granules =
+        pages->clean_granules + ps_load_relaxed(&ps_extents_x_counts.x_clean) + reserved;
+    out->arena_bytes = (pages->arena_granules + reserved) << PS_GRANULE_SHIFT;
     out->cache_dirty_bytes =
-        (pages->dirty_granules << PS_GRANULE_SHIFT) + (medium->dirty_pages << PS_MEDIUM_PAGE_SHIFT);
+        (dirty_granules << PS_GRANULE_SHIFT) + (medium->dirty_pages << PS_MEDIUM_PAGE_SHIFT);
     out->cache_clean_bytes =
-        (pages->clean_granules << PS_GRANULE_SHIFT) + (medium->clean_pages << PS_MEDIUM_PAGE_SHIFT);
+        (clean_granules << PS_GRANULE_SHIFT) + (medium->clean_pages << PS_MEDIUM_PAGE_SHIFT);
     out->map_live_count = mappings->live_count;
     out->map_live_bytes = mappings->live_bytes;
     out->map_cached_count = mappings->cached_count;
@@ -194,7 +203,7 @@ static bool begin(struct ps_census *out) {
         return false;
     }
     out->class_count = ps_size_class_count;
-    for (uint32_t i = 0; i < out->class_count; i++) {
+    for (uint32_t i = 0; i < ps_size_class_all_count; i++) {
         out->classes[i].block_bytes = ps_size_classes[i].block_bytes;
     }
     return true;

@@ -55,7 +55,7 @@ struct ps_census {
     bool has_calls;           /* malloc_count and free_count are known: not where freed blocks
                                * are quarantined */
     const char *limit_source; /* what the limit was computed from */
-    uint32_t class_count;
+    uint32_t class_count;     /* without those that only partitions have, unless there are slabs */
     struct ps_census_class classes[PS_CLASS_LIMIT];
 };
 

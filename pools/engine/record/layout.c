@@ -20,6 +20,7 @@
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/page/arena.h"
+#include "pools/engine/page/extents.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/page_map.h"
@@ -109,6 +110,11 @@ static const struct ps_layout_number numbers[] = {
     SIZE("store_counts", struct ps_store_counts),
     FIELD("store_counts.windowed", struct ps_store_counts, x_windowed),
     FIELD("store_counts.singles", struct ps_store_counts, x_singles),
+
+    /* Free granules of partitions. */
+    FIELD("extents.dirty", struct ps_extents_counts, x_dirty),
+    FIELD("extents.clean", struct ps_extents_counts, x_clean),
+    FIELD("extents.reserved", struct ps_extents_counts, x_reserved),
 
     /* The quarantine of small blocks. */
     FIELD("hard.places", struct ps_hard_table, places),
@@ -208,6 +214,8 @@ const struct ps_layout poolshim_layout = {
             PLACE("store_counts", ps_store_x_counts),
             PLACE("classes", ps_size_classes),
             PLACE("class_count", ps_size_class_count),
+            PLACE("class_all_count", ps_size_class_all_count),
+            PLACE("extents", ps_extents_x_counts),
             PLACE("mappings", ps_mapping_x_counts),
             PLACE("limit_source", ps_limit_x_counts.source),
             PLACE("swing_bytes", ps_retention_x_kept_bytes),

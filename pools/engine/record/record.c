@@ -11,6 +11,7 @@
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/large_path.h"
+#include "pools/engine/heap/partition_path.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
@@ -164,6 +165,12 @@ void *ps_record_zalloc(size_t bytes) {
 void *ps_record_alloc_aligned(size_t bytes, size_t align) {
     size_t wanted = ps_round_up(ps_max(bytes, 1), align);
     return count_made(ps_front_alloc_aligned_plain(bytes, align), wanted);
+}
+
+void *ps_record_alloc_in(struct ps_partition *partition,
+                         const struct ps_partition_request *request) {
+    size_t wanted = ps_round_up(ps_max(request->bytes, 1), ps_max(request->align, 1));
+    return count_made(ps_partition_alloc_plain(partition, request), wanted);
 }
 
 /* ---- free ---- */

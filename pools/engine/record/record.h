@@ -32,6 +32,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ps_partition;
+struct ps_partition_request;
+
 #define PS_RECORD_SHARDS 64
 
 /* Requests are grouped as size classes can group them: number 1 is up to 8 bytes, 2 up to 16, and
@@ -79,6 +82,8 @@ bool ps_record_start(const struct ps_config *config);
 void *ps_record_alloc(size_t bytes);
 void *ps_record_zalloc(size_t bytes);
 void *ps_record_alloc_aligned(size_t bytes, size_t align);
+void *ps_record_alloc_in(struct ps_partition *partition,
+                         const struct ps_partition_request *request);
 void ps_record_free(void *block);
 void *ps_record_resize(void *block, size_t bytes);
 

@@ -11,7 +11,7 @@ struct ps_record_kind ps_record_kinds[PS_CLASS_LIMIT];
 
 void ps_record_sizes_start(void) {
     size_t previous = 0; /* block size of the previous class */
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+    for (uint32_t i = 0; i < ps_size_class_all_count; i++) {
         size_t bytes = ps_size_classes[i].block_bytes;
         size_t number = ps_record_number_of(bytes);
         bool is_wide = number > UINT8_MAX;

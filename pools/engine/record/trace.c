@@ -8,6 +8,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/heap/front_thread.h"
+#include "pools/engine/heap/partition_path.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
@@ -357,6 +358,12 @@ void *ps_trace_zalloc(size_t bytes) {
 
 void *ps_trace_alloc_aligned(size_t bytes, size_t align) {
     return note_made(ps_record_alloc_aligned(bytes, align), bytes, align);
+}
+
+void *ps_trace_alloc_in(struct ps_partition *partition,
+                        const struct ps_partition_request *request) {
+    size_t align = request->align > 16 ? request->align : 0;
+    return note_made(ps_record_alloc_in(partition, request), request->bytes, align);
 }
 
 void ps_trace_free(void *block) {

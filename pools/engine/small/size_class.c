@@ -29,6 +29,7 @@ static const uint32_t built_in[] = {
 
 struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 uint32_t ps_size_class_count;
+uint32_t ps_size_class_all_count;
 size_t ps_size_class_max_bytes;
 /* Aligned so that the entries up to the default maximum, the first 1025, are on one page. */
 PS_SPARSE PS_ALIGNED(2048) uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1];
@@ -103,7 +104,7 @@ static uint32_t factor_of(uint32_t block_bytes, uint32_t granules) {
 }
 
 static void add_class(uint32_t block_bytes) {
-    struct ps_size_class *class = &ps_size_classes[ps_size_class_count++];
+    struct ps_size_class *class = &ps_size_classes[ps_size_class_all_count++];
     class->block_bytes = block_bytes;
     class->granules = plan_granules(block_bytes);
     class->factor = factor_of(block_bytes, class->granules);
@@ -166,7 +167,7 @@ static size_t small_max(const struct ps_config *config, bool is_every_size_wante
 
 void ps_size_class_start(const struct ps_config *config) {
     PS_CHECK(ps_size_class_is_valid(config->class_bytes, config->class_count));
-    ps_size_class_count = 0;
+    ps_size_class_all_count = 0;
     harden = config->harden;
     is_recorded = config->record;
     ps_size_class_guard_bytes = guard_bytes(config);
@@ -177,8 +178,11 @@ void ps_size_class_start(const struct ps_config *config) {
     usual_limit_bytes = ps_max(last, small_max(config, harden != 0));
     add_tail(last, small_max(config, harden != 0 || is_recorded),
              PS_CLASS_LIMIT - config->class_count);
+    ps_size_class_count = ps_size_class_all_count;
     ps_size_class_max_bytes = ps_size_classes[ps_size_class_count - 1].block_bytes;
     fill_tables();
+    add_tail((uint32_t)ps_size_class_max_bytes, PS_CLASS_BYTES_LIMIT,
+             PS_CLASS_LIMIT - ps_size_class_count);
 }
 
 size_t ps_size_class_usual_max_bytes(void) {
@@ -191,14 +195,29 @@ size_t ps_size_class_usual_max_bytes(void) {
     return largest;
 }
 
-uint32_t ps_size_class_of_aligned(size_t bytes, size_t align) {
-    if (bytes > ps_size_class_max_bytes || align > PS_GRANULE_BYTES) {
-        return PS_CLASS_NONE;
-    }
-    for (uint32_t index = ps_size_class_of(bytes); index < ps_size_class_count; index++) {
-        if (ps_size_classes[index].block_bytes % align == 0) {
+/* From a class on, below another one. */
+static uint32_t first_aligned(uint32_t index, uint32_t end, size_t bytes, size_t align) {
+    for (; index < end; index++) {
+        size_t block_bytes = ps_size_classes[index].block_bytes;
+        if (block_bytes >= bytes && block_bytes % align == 0) {
             return index;
         }
     }
     return PS_CLASS_NONE;
+}
+
+uint32_t ps_size_class_of_aligned(size_t bytes, size_t align) {
+    if (bytes > ps_size_class_max_bytes || align > PS_GRANULE_BYTES) {
+        return PS_CLASS_NONE;
+    }
+    return first_aligned(ps_size_class_of(bytes), ps_size_class_count, bytes, align);
+}
+
+uint32_t ps_size_class_of_apart(size_t bytes, size_t align) {
+    if (align > PS_GRANULE_BYTES) {
+        return PS_CLASS_NONE;
+    }
+    uint32_t first =
+        bytes <= ps_size_class_max_bytes ? ps_size_class_of(bytes) : ps_size_class_count;
+    return first_aligned(first, ps_size_class_all_count, bytes, align);
 }

@@ -49,6 +49,9 @@ PS_INLINE uint32_t ps_size_class_scaled(const struct ps_size_class *class, const
 
 extern PS_HIDDEN struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 extern PS_HIDDEN uint32_t ps_size_class_count;
+/* With longer classes up to PS_CLASS_BYTES_LIMIT, which partitions have instead of medium blocks:
+ * front/partition.h. */
+extern PS_HIDDEN uint32_t ps_size_class_all_count;
 extern PS_HIDDEN size_t ps_size_class_max_bytes; /* largest request that a class serves */
 extern PS_HIDDEN uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1]; /* up to there */
 
@@ -84,5 +87,8 @@ PS_INLINE uint32_t ps_size_class_of_few(size_t bytes) { return ps_size_class_by_
  * from a granule boundary, so it is enough that align divides the size.
  */
 uint32_t ps_size_class_of_aligned(size_t bytes, size_t align);
+
+/* The same, of all classes. */
+uint32_t ps_size_class_of_apart(size_t bytes, size_t align);
 
 #endif

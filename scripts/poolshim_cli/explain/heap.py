@@ -164,7 +164,8 @@ class Heap:
         """One reading."""
         view, slabs = View(), {}
         self.sizes = read_sizes(self.memory, self.layout)  # anew: it may just have been made
-        self.classes = [size.block_bytes for size in self.sizes]
+        plain = read_sizes(self.memory, self.layout, "class_count")
+        self.classes = [size.block_bytes for size in plain]
         if not self.classes:
             return view
         self.slabs, self.bitmaps = Slabs(self.layout, self.sizes), set()
@@ -251,7 +252,7 @@ class Heap:
         """Live blocks, the free memory that they pin, and the part not used yet."""
         account = self.account_of(leaf, at, length)
         index = account.class_index
-        block = self.classes[index] if index < len(self.classes) else self.granule
+        block = self.sizes[index].block_bytes if index < len(self.sizes) else self.granule
         live = min(account.live, length * self.granule // block)
         touched = -(-account.fresh * block // PAGE_BYTES)
         below = part[:touched].count(1) * PAGE_BYTES

@@ -184,6 +184,7 @@ class Reader:
         self.kinds = layout.constants("kind")
         self.kind_at = layout.offset("run.kind")
         self.slabs = Slabs(layout, [])
+        self.plain_count = 0
         self.fronts = Fronts(memory, layout)
         self.run = layout.record("run.base", "run.granules", "run.flags", "run.back")
         self.dirty = layout.offset("run.dirty")
@@ -217,6 +218,8 @@ class Reader:
             census.leaves.append(leaf)
             self.read_leaf(census, leaf)
         self.fronts.count(census)
+        if not any(one.slabs for one in census.classes[self.plain_count :]):
+            del census.classes[self.plain_count :]
         for one in census.classes:
             one.taken_blocks = max(0, one.taken_blocks)
             one.live_blocks = max(0, one.live_blocks)
@@ -225,6 +228,7 @@ class Reader:
     def read_classes(self, census: Census) -> None:
         """The table in force."""
         sizes = read_sizes(self.memory, self.layout)
+        self.plain_count = self.memory.number(self.layout.place("class_count"), 4)
         self.slabs = Slabs(self.layout, sizes)
         census.classes += [SizeClass(size.block_bytes) for size in sizes]
 
@@ -248,6 +252,10 @@ class Reader:
         census.run_live_count += medium_count
         census.run_live_bytes += medium_bytes
         census.large_allocs = self.memory.number(self.layout.place("large_allocs"))
+        dirty, clean, reserved = self.group("extents", "dirty", "clean", "reserved")
+        census.cache_dirty_bytes += dirty * self.granule
+        census.cache_clean_bytes += (clean + reserved) * self.granule
+        census.arena_bytes += reserved * self.granule
         level = self.memory.number(self.layout.place("hard_level"), 4)
         census.has_calls = level < self.layout.offset("harden.check_blocks")
 

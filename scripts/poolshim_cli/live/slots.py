@@ -144,9 +144,10 @@ class Size(NamedTuple):
         return max(0, self.limit - self.first)
 
 
-def read_sizes(memory: Memory, layout: Layout) -> list[Size]:
-    """The size classes in force; none before the first allocation."""
-    count = memory.number(layout.place("class_count"), 4)
+def read_sizes(memory: Memory, layout: Layout, count_place: str = "class_all_count") -> list[Size]:
+    """The size classes in force, with those of partitions alone; none before the first allocation.
+    count_place: class_count, without the latter."""
+    count = memory.number(layout.place(count_place), 4)
     step = layout.offset("class")
     if count > CLASSES_MAX:
         raise Failed(f"process {memory.pid}: {count} size classes are no table")

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Partitions: parts of the heap whose addresses do not pass to other parts. Each has extents of its
+ * own (page/extents.h), and in these slabs, in a store for each class, and runs. No page of one
+ * serves another partition while it exists, and none serves the plain heap ever.
+ *
+ * free() finds the partition by the slab, or by the run. A slab of a partition has no tag, so that
+ * free() takes its slow path; the fast paths know nothing of partitions. Classes reach
+ * PS_CLASS_BYTES_LIMIT in all modes. Blocks above have whole granules.
+ *
+ * A partition's record is 1 KiB of metadata, never unmapped; one that has ended serves the next
+ * partition. Its stores are made at the first slab of a class, 256 bytes each.
+ *
+ * This file: records, their table, their stores. heap/partition_path.h allocates. Any thread; lock
+ * PS_RANK_PARTITIONS for begin and end.
+ */
+#ifndef PS_FRONT_PARTITION_H
+#define PS_FRONT_PARTITION_H
+
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/front/slab.h"
+#include "pools/engine/page/extents.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_PARTITIONS 65536 /* at a time */
+#define PS_PARTITION_NAME_BYTES 32
+
+enum ps_partition_state {
+    PS_PARTITION_NONE = 0,
+    PS_PARTITION_LIVE,
+    PS_PARTITION_LEAVING, /* nothing is allocated any more; ends with its last block */
+    PS_PARTITION_ENDING,  /* by one thread */
+};
+
+/* live_bytes: block sizes of live small blocks, usable bytes of others. large_ of these. Any thread
+ * adds. Read from outside the process, too. */
+struct ps_partition {
+    struct ps_extents extents;
+    uint64_t x_live_bytes;
+    uint64_t x_live_count;
+    uint64_t x_large_bytes;
+    uint64_t x_large_count;
+    uint64_t x_made_count;  /* blocks so far */
+    uint64_t x_peak_bytes;  /* of x_live_bytes */
+    uint64_t x_limit_bytes; /* of them; 0: none */
+    uint64_t x_refused_count;
+    uint32_t x_state;                          /* enum ps_partition_state */
+    uint32_t x_generation;                     /* how many partitions have had the record */
+    uint32_t index;                            /* constant */
+    char name[PS_PARTITION_NAME_BYTES];        /* terminated; constant while it exists */
+    struct ps_partition *next_free;            /* of those without a partition */
+    struct ps_store *x_stores[PS_CLASS_LIMIT]; /* NULL: none yet */
+};
+
+/* The owner of an extent. */
+static inline struct ps_partition *ps_partition_of_extent(const struct ps_extent *extent) {
+    return PS_CONTAINER_OF(extent->owner, struct ps_partition, extents);
+}
+
+/* slab: of a partition. */
+static inline struct ps_partition *ps_partition_of_slab(const struct ps_slab *slab) {
+    return ps_partition_of_extent(slab->extent);
+}
+
+/* ---- the table ---- */
+
+/* Indexes that have had a partition. 0: there has been none. */
+extern PS_HIDDEN uint32_t ps_partition_x_end;
+static inline uint32_t ps_partition_end(void) {
+    return ps_load_acquire(&ps_partition_x_end); /* acquire: pairs with ps_partition_begin */
+}
+
+/* The record of an index, which may have no partition now; NULL: of none. */
+struct ps_partition *ps_partition_at(uint32_t index);
+
+/* Takes a record: LIVE, counts 0, without extents. NULL: there are as many as can be, or memory is
+ * exhausted. name: NULL, or copied, and cut where it is too long. */
+struct ps_partition *ps_partition_begin(const char *name, uint64_t limit_bytes);
+
+/* Returns the record; its state is ENDING, its extents are empty. */
+void ps_partition_end_record(struct ps_partition *partition);
+
+static inline bool ps_partition_is(const struct ps_partition *partition,
+                                   enum ps_partition_state state) {
+    return ps_load_seq_cst(&partition->x_state) == (uint32_t)state; /* see ps_partition_leave */
+}
+
+/* ---- stores ---- */
+
+/* NULL: none yet. */
+static inline struct ps_store *ps_partition_store(struct ps_partition *partition,
+                                                  uint32_t class_index) {
+    /* acquire: pairs with ps_partition_make_store. */
+    return ps_load_acquire(&partition->x_stores[class_index]);
+}
+
+/* False when memory is exhausted. */
+bool ps_partition_make_store(struct ps_partition *partition, uint32_t class_index);
+
+/* Takes a batch of blocks of a class from slabs that exist: as ps_store_take. */
+size_t ps_partition_take(struct ps_partition *partition, uint32_t class_index, void **blocks,
+                         size_t most);
+
+/* Returns the slabs and the extents of a partition whose state is ENDING, after end_large for each
+ * other run. While no other thread uses it. Cost: its granules, and a system call for each long
+ * run. */
+void ps_partition_empty(struct ps_partition *partition, void (*end_large)(struct ps_slot *slot));
+
+/* In the child of a fork, on its only thread. */
+void ps_partition_fork_child(void);
+
+#endif

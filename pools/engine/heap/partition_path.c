@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See partition_path.h. No locks of its own.
+ */
+#include "pools/engine/heap/partition_path.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/front/store.h"
+#include "pools/engine/heap/front_path.h"
+#include "pools/engine/heap/limit.h"
+#include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/start.h"
+#include "pools/engine/os/bytes.h"
+
+#include <errno.h>
+
+/* ---- counts ---- */
+
+/* relaxed, all: counts. The last discharge of a partition that is left: see ps_partition_leave. */
+
+static bool is_within(const struct ps_partition *partition, uint64_t live_bytes) {
+    uint64_t limit = ps_load_relaxed(&partition->x_limit_bytes);
+    return limit == 0 || live_bytes <= limit;
+}
+
+static bool charge_bytes(struct ps_partition *partition, uint64_t bytes) {
+    uint64_t live = ps_add_relaxed(&partition->x_live_bytes, bytes) + bytes;
+    if (PS_UNLIKELY(!is_within(partition, live))) {
+        return false;
+    }
+    uint64_t peak = ps_load_relaxed(&partition->x_peak_bytes);
+    while (live > peak && !ps_cas_weak_relaxed(&partition->x_peak_bytes, &peak, live)) {
+    }
+    return true;
+}
+
+static bool charge(struct ps_partition *partition, uint64_t bytes, bool is_large) {
+    ps_add_relaxed(&partition->x_made_count, (uint64_t)1);
+    ps_add_relaxed(&partition->x_live_count, (uint64_t)1);
+    if (is_large) {
+        ps_add_relaxed(&partition->x_large_bytes, bytes);
+        ps_add_relaxed(&partition->x_large_count, (uint64_t)1);
+    }
+    return charge_bytes(partition, bytes);
+}
+
+bool ps_partition_recharge(struct ps_partition *partition, size_t more_bytes) {
+    bool is_more = (int64_t)more_bytes > 0;
+    if (!charge_bytes(partition, more_bytes) && is_more) {
+        ps_add_relaxed(&partition->x_live_bytes, -(uint64_t)more_bytes);
+        ps_add_relaxed(&partition->x_refused_count, (uint64_t)1);
+        return false;
+    }
+    ps_add_relaxed(&partition->x_large_bytes, (uint64_t)more_bytes);
+    return true;
+}
+
+/* Frees all, and returns the memory. state: ENDING, of the caller. */
+static void end_blocks(struct ps_partition *partition) {
+    if (ps_mode.hook.end_partition != NULL) {
+        ps_mode.hook.end_partition();
+    }
+    ps_partition_empty(partition, ps_large_end_in);
+}
+
+static void end(struct ps_partition *partition) {
+    end_blocks(partition);
+    ps_partition_end_record(partition);
+}
+
+static bool begin_end(struct ps_partition *partition, enum ps_partition_state from) {
+    uint32_t state = (uint32_t)from;
+    return ps_cas_strong_seq_cst(&partition->x_state, &state, (uint32_t)PS_PARTITION_ENDING);
+}
+
+void ps_partition_discharge(struct ps_partition *partition, size_t bytes, bool is_large) {
+    ps_add_relaxed(&partition->x_live_bytes, -(uint64_t)bytes);
+    if (is_large) {
+        ps_add_relaxed(&partition->x_large_bytes, -(uint64_t)bytes);
+        ps_add_relaxed(&partition->x_large_count, (uint64_t)-1);
+    }
+    /* seq_cst: of this and ps_partition_leave one finds the other's. */
+    uint64_t before = ps_add_seq_cst(&partition->x_live_count, (uint64_t)-1);
+    if (PS_UNLIKELY(before == 1 && ps_partition_is(partition, PS_PARTITION_LEAVING) &&
+                    begin_end(partition, PS_PARTITION_LEAVING))) {
+        end(partition);
+    }
+}
+
+/* ---- life ---- */
+
+struct ps_partition *ps_partition_create(const char *name, uint64_t limit_bytes) {
+    if (PS_UNLIKELY(!ps_engine_may_serve())) {
+        errno = EAGAIN;
+        return NULL;
+    }
+    struct ps_partition *partition = ps_partition_begin(name, limit_bytes);
+    if (partition == NULL) {
+        errno = ps_partition_end() == PS_PARTITIONS ? EAGAIN : ENOMEM;
+    }
+    return partition;
+}
+
+bool ps_partition_destroy(struct ps_partition *partition) {
+    if (!begin_end(partition, PS_PARTITION_LIVE)) {
+        return false;
+    }
+    end(partition);
+    return true;
+}
+
+bool ps_partition_reset(struct ps_partition *partition) {
+    if (!begin_end(partition, PS_PARTITION_LIVE)) {
+        return false;
+    }
+    end_blocks(partition);
+    ps_store_relaxed(&partition->x_live_bytes, (uint64_t)0);
+    ps_store_relaxed(&partition->x_live_count, (uint64_t)0);
+    ps_store_relaxed(&partition->x_large_bytes, (uint64_t)0);
+    ps_store_relaxed(&partition->x_large_count, (uint64_t)0);
+    ps_store_release(&partition->x_state, (uint32_t)PS_PARTITION_LIVE); /* release: all of it */
+    return true;
+}
+
+bool ps_partition_leave(struct ps_partition *partition) {
+    uint32_t live = PS_PARTITION_LIVE;
+    if (!ps_cas_strong_seq_cst(&partition->x_state, &live, (uint32_t)PS_PARTITION_LEAVING)) {
+        return false;
+    }
+    /* seq_cst: see ps_partition_discharge. */
+    if (ps_load_seq_cst(&partition->x_live_count) == 0 &&
+        begin_end(partition, PS_PARTITION_LEAVING)) {
+        end(partition);
+    }
+    return true;
+}
+
+/* ---- allocation ---- */
+
+static bool grow(struct ps_partition *partition, uint32_t class_index) {
+    size_t bytes = (size_t)ps_size_classes[class_index].granules << PS_GRANULE_SHIFT;
+    return (!ps_limit_is_on() || ps_limit_make_room(bytes)) &&
+           ps_store_grow_in(partition, class_index);
+}
+
+static size_t take_or_grow(struct ps_partition *partition, uint32_t class_index, void **blocks,
+                           size_t most) {
+    size_t count = ps_partition_take(partition, class_index, blocks, most);
+    return count == 0 && grow(partition, class_index)
+               ? ps_partition_take(partition, class_index, blocks, most)
+               : count;
+}
+
+size_t ps_partition_take_some(struct ps_partition *partition, uint32_t class_index, void **blocks,
+                              size_t most) {
+    size_t count = take_or_grow(partition, class_index, blocks, most);
+    if (PS_UNLIKELY(count == 0)) {
+        ps_mode.hook.reclaim();
+        count = take_or_grow(partition, class_index, blocks, most);
+    }
+    if (PS_UNLIKELY(count == 0)) {
+        errno = ENOMEM;
+        return 0;
+    }
+    /* relaxed: a count. */
+    ps_add_relaxed(&ps_store_x_counts[class_index].x_singles, (uint64_t)1);
+    return count;
+}
+
+void *ps_partition_alloc_large(struct ps_partition *partition,
+                               const struct ps_partition_request *request) {
+    bool is_zero = false;
+    void *block = ps_large_alloc_in(partition, request->bytes, request->align, &is_zero);
+    if (block != NULL && request->is_zeroed && !is_zero) {
+        ps_large_make_zero(block, request->bytes);
+    }
+    return block;
+}
+
+void *ps_partition_alloc_plain(struct ps_partition *partition,
+                               const struct ps_partition_request *request) {
+    uint32_t class_index = ps_size_class_of_apart(ps_max(request->bytes, 1), request->align);
+    if (class_index == PS_CLASS_NONE) {
+        return ps_partition_alloc_large(partition, request);
+    }
+    void *block = NULL;
+    (void)ps_partition_take_some(partition, class_index, &block, 1);
+    return block != NULL && request->is_zeroed ? ps_bytes_zero_block(block, request->bytes) : block;
+}
+
+/* The bytes that a block counts for. */
+static size_t counted_bytes(const void *block, bool *is_large) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_slab *slab = ps_slab_holding(slot, block);
+    *is_large = slab == NULL;
+    return slab != NULL ? ps_slab_class(slab)->block_bytes : ps_large_usable(slot, block);
+}
+
+static PS_COLD void *refuse(struct ps_partition *partition) {
+    ps_add_relaxed(&partition->x_refused_count, (uint64_t)1);
+    errno = ENOMEM;
+    return NULL;
+}
+
+void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t align,
+                         bool is_zeroed) {
+    struct ps_partition_request request = {.bytes = bytes, .align = align, .is_zeroed = is_zeroed};
+    uint64_t wanted = ps_load_relaxed(&partition->x_live_bytes) + bytes;
+    bool may_serve = ps_partition_is(partition, PS_PARTITION_LIVE) && ps_engine_may_serve();
+    if (PS_UNLIKELY(wanted < bytes || !is_within(partition, wanted) || !may_serve)) {
+        return refuse(partition);
+    }
+    if (ps_front_thread.own != &ps_front_none) { /* its destructors have not run */
+        ps_maintenance_tick();
+    }
+    void *block = ps_mode.entry.alloc_in(partition, &request);
+    if (PS_UNLIKELY(block == NULL)) {
+        return NULL;
+    }
+    bool is_large;
+    size_t counted = counted_bytes(block, &is_large);
+    if (PS_UNLIKELY(!charge(partition, counted, is_large))) { /* rounded up, it is too much */
+        ps_heap_free(block);
+        return refuse(partition);
+    }
+    return block;
+}
+
+/* ---- blocks ---- */
+
+void ps_partition_free_small(struct ps_slab *slab, void *block) {
+    struct ps_partition *partition = ps_partition_of_slab(slab);
+    size_t bytes = ps_slab_class(slab)->block_bytes;
+    ps_store_give_range(slab->class_index, block, 1);
+    ps_partition_discharge(partition, bytes, false); /* last: the partition may end with it */
+}
+
+struct ps_partition *ps_partition_of(const void *block) {
+    if (PS_LIKELY(ps_partition_end() == 0)) {
+        return NULL;
+    }
+    struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_slab *slab = ps_slab_holding(slot, block);
+    if (slab != NULL) {
+        return slab->extent != NULL ? ps_partition_of_slab(slab) : NULL;
+    }
+    bool is_large = !ps_block_is_medium(slot) && ps_block_is_large(slot, block);
+    return is_large ? ps_large_partition(slot) : NULL;
+}
+
+void ps_partition_read(const struct ps_partition *partition, struct ps_partition_use *use) {
+    const struct ps_extents *extents = &partition->extents;
+    *use = (struct ps_partition_use){
+        .live_bytes = ps_load_relaxed(&partition->x_live_bytes),
+        .live_count = ps_load_relaxed(&partition->x_live_count),
+        .large_bytes = ps_load_relaxed(&partition->x_large_bytes),
+        .large_count = ps_load_relaxed(&partition->x_large_count),
+        .made_count = ps_load_relaxed(&partition->x_made_count),
+        .peak_bytes = ps_load_relaxed(&partition->x_peak_bytes),
+        .limit_bytes = ps_load_relaxed(&partition->x_limit_bytes),
+        .refused_count = ps_load_relaxed(&partition->x_refused_count),
+        .mapped_bytes = ps_load_relaxed(&extents->x_used) << PS_GRANULE_SHIFT,
+        .held_bytes = ps_load_relaxed(&extents->x_dirty_free) << PS_GRANULE_SHIFT,
+    };
+}

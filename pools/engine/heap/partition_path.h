@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Allocation in partitions of the heap (front/partition.h), and their life. For heaps as objects,
+ * allocation tokens, arenas of other interfaces, heaps by call site.
+ *
+ *     struct ps_partition *part = ps_partition_create("name", 0);
+ *     void *block = ps_partition_alloc(part, 100, 1, false);
+ *     ps_heap_free(block);               free, realloc, malloc_usable_size: as of any block
+ *     ps_partition_destroy(part);
+ *
+ * In each mode: no address of a live partition was or becomes one of another partition,
+ * or of the plain heap. A block is freed, resized and measured by the usual functions, by any
+ * thread; a resized block stays in its partition. The checks of the mode apply to it, except that
+ * it is never a guarded sample, and not in a heap profile.
+ *
+ * A request takes a block of a class from the partition's store, under the lock of the class, or a
+ * run from its extents. A double free is found by the bitmap of the slab.
+ *
+ * Any thread. Locks only through the layers below. Calls may come before the engine has started
+ * (ps_partition_create then starts it), but not before relocation.
+ */
+#ifndef PS_HEAP_PARTITION_PATH_H
+#define PS_HEAP_PARTITION_PATH_H
+
+#include "pools/engine/front/partition.h"
+#include "pools/engine/heap/large.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- life ---- */
+
+/* Begins a partition. name: copied, cut at PS_PARTITION_NAME_BYTES - 1; NULL: none. limit_bytes: of
+ * x_live_bytes; 0: none. NULL with errno: ENOMEM, EAGAIN if there are PS_PARTITIONS. */
+struct ps_partition *ps_partition_create(const char *name, uint64_t limit_bytes);
+
+/*
+ * Ends a partition that is LIVE: frees all its blocks, returns their memory to the system and their
+ * addresses to later partitions. False: another thread ends it. No other thread may use the
+ * partition or a block of it during the call. Cost: its granules.
+ */
+bool ps_partition_destroy(struct ps_partition *partition);
+
+/* Frees all its blocks, as if by ps_partition_destroy, and begins again: name, limit and generation
+ * stay. False as above. */
+bool ps_partition_reset(struct ps_partition *partition);
+
+/* Ends a partition with its last live block, which remains valid until it is freed. From now on it
+ * allocates nothing. False as above. */
+bool ps_partition_leave(struct ps_partition *partition);
+
+/* ---- blocks ---- */
+
+/* A block of `bytes` (0: 1), at a multiple of align, a power of two; at least 16, or 8 of up to 8
+ * bytes. NULL with errno ENOMEM when memory is exhausted, beyond the limit, or if the partition is
+ * not LIVE. */
+void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t align,
+                         bool is_zeroed);
+
+/* The partition of a live block; NULL: of the plain heap, or the address is none of a block. */
+struct ps_partition *ps_partition_of(const void *block);
+
+struct ps_partition_use {
+    uint64_t live_bytes; /* and so on: as in struct ps_partition */
+    uint64_t live_count;
+    uint64_t large_bytes;
+    uint64_t large_count;
+    uint64_t made_count;
+    uint64_t peak_bytes;
+    uint64_t limit_bytes;
+    uint64_t refused_count;
+    uint64_t mapped_bytes; /* of slabs and runs: addresses in use, not necessarily resident */
+    uint64_t held_bytes;   /* free granules that are resident, until they are purged */
+};
+void ps_partition_read(const struct ps_partition *partition, struct ps_partition_use *use);
+
+/* ---- for the modes ---- */
+
+struct ps_partition_request {
+    size_t bytes;
+    size_t align;
+    bool is_zeroed;
+};
+
+/* The plain mode's entry point alloc_in, and its part for blocks above the classes. */
+void *ps_partition_alloc_plain(struct ps_partition *partition,
+                               const struct ps_partition_request *request);
+void *ps_partition_alloc_large(struct ps_partition *partition,
+                               const struct ps_partition_request *request);
+
+/* Takes blocks of a class, up to `most`, one of them to be allocated: the others return by
+ * ps_store_give. Their contents are undefined. 0, with errno ENOMEM, when memory is exhausted. */
+size_t ps_partition_take_some(struct ps_partition *partition, uint32_t class_index, void **blocks,
+                              size_t most);
+
+/* Frees a live block of a slab of a partition, and counts it. */
+void ps_partition_free_small(struct ps_slab *slab, void *block);
+
+/* Counts a block that was freed; is_large: above the classes. Ends the partition with the last one
+ * if it is LEAVING. The block has been returned. */
+void ps_partition_discharge(struct ps_partition *partition, size_t bytes, bool is_large);
+
+/* Changes the length of a large block in the counts. False: it would be beyond the limit. */
+bool ps_partition_recharge(struct ps_partition *partition, size_t more_bytes);
+
+#endif
