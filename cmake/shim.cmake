@@ -54,10 +54,11 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/shim/bytes.c PROPERTIES
 # not read into memory with it: the system reads 64 KiB around each page that is touched. Sections
 # are sorted by name, and sections of single functions come after .text.
 set(late_sources ${shim_sources} ${preloaded_sources} ${engine_sources} ${pages_sources})
-set(late_engine harden/ profile/ record/ heap/cpu_cache heap/limit heap/orphan_purge
+set(late_engine harden/ profile/ record/ front/partition heap/cpu_cache heap/limit
+    heap/orphan_purge heap/partition_path page/extents
     small/span_purge)
 set(late_shim cxx_new preloaded/ [a-z_]*report record stats text exit_output guard_trace
-    introspect process profile unwind[a-z_]* mallctl[a-z_]* extension set vfork)
+    introspect process profile unwind[a-z_]* mallctl[a-z_]* extension heap set vfork)
 list(JOIN late_engine "|" late_engine)
 list(JOIN late_shim "|" late_shim)
 list(FILTER late_sources INCLUDE REGEX

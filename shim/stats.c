@@ -91,6 +91,7 @@ static void complete(struct ps_report *report) {
     report->pid = (uint64_t)ps_syscall3(SYS_getpid, 0, 0, 0);
     report->program = program_invocation_short_name;
     add_rates(report);
+    ps_report_take_heaps(report);
 }
 
 void ps_report_take(struct ps_report *report) {

@@ -3,16 +3,19 @@
  * Statistics: one report of the heap, as a readable table or as JSON, at exit or on request. Owns
  * the copy of stderr that outlives the program's own. Called by the library's constructor and
  * destructor, by malloc_stats and by poolshim_stats_write. Allocates nothing, uses no stdio.
- * Stack: about 8 KiB. No locks; the census takes the engine's.
+ * Stack: about 10 KiB. No locks; the census takes the engine's.
  */
 #ifndef PS_SHIM_STATS_H
 #define PS_SHIM_STATS_H
 
+#include "pools/engine/heap/partition_path.h"
 #include "pools/engine/record/census.h"
 #include "shim/process.h"
 #include "shim/text.h"
 
 #include <stdint.h>
+
+#define PS_REPORT_HEAPS 20
 
 /*
  * small_bytes == small_live_bytes + small_waste_bytes
@@ -29,6 +32,12 @@ struct ps_report {
     uint64_t free_rate;         /* likewise */
     uint64_t pid;
     const char *program;
+    uint64_t heap_count; /* partitions of the heap; the rows: those with the most live bytes */
+    size_t heap_rows;
+    struct ps_report_heap {
+        char name[PS_PARTITION_NAME_BYTES];
+        struct ps_partition_use use;
+    } heaps[PS_REPORT_HEAPS];
 };
 
 enum ps_row_unit {
@@ -61,6 +70,11 @@ void ps_report_take(struct ps_report *report);
 
 void ps_report_print_table(const struct ps_report *report, struct ps_text *text);
 void ps_report_print_json(const struct ps_report *report, struct ps_text *text);
+
+/* Parts of these three, by shim/stats_heaps.c. The last two: nothing if there is no heap. */
+void ps_report_take_heaps(struct ps_report *report);
+void ps_report_heaps_table(const struct ps_report *report, struct ps_text *text);
+void ps_report_heaps_json(const struct ps_report *report, struct ps_text *text);
 
 /*
  * Takes a report and writes it to a file named by `pattern` (%p, %%, .json as in POOLSHIM_STATS),

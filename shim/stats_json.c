@@ -69,6 +69,7 @@ void ps_report_print_json(const struct ps_report *report, struct ps_text *text) 
     add_key(text, ",\n  ", "program");
     ps_text_add_json(text, report->program);
     add_sections(report, text);
+    ps_report_heaps_json(report, text);
     add_key(text, ",\n  ", "size_classes");
     ps_text_add(text, "[");
     for (uint32_t i = 0; i < report->census.class_count; i++) {

@@ -137,5 +137,6 @@ void ps_report_print_table(const struct ps_report *report, struct ps_text *text)
         }
         add_row(report, row, text);
     }
+    ps_report_heaps_table(report, text);
     add_classes(report, text);
 }

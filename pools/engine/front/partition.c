@@ -10,11 +10,8 @@
 
 #include <string.h>
 
-#define CHUNK_RECORDS 512
-#define CHUNKS (PS_PARTITIONS / CHUNK_RECORDS)
-
 static struct ps_lock table_lock = PS_LOCK_INIT(PS_RANK_PARTITIONS);
-static struct ps_partition **x_chunks[CHUNKS];
+struct ps_partition **ps_partition_x_chunks[PS_PARTITIONS / PS_PARTITION_CHUNK];
 static struct ps_partition *first_free;
 uint32_t ps_partition_x_end;
 
@@ -25,8 +22,8 @@ struct ps_partition *ps_partition_at(uint32_t index) {
         return NULL;
     }
     /* relaxed, both: written before the end was raised. */
-    return ps_load_relaxed(
-        &ps_load_relaxed(&x_chunks[index / CHUNK_RECORDS])[index % CHUNK_RECORDS]);
+    return ps_load_relaxed(&ps_load_relaxed(
+        &ps_partition_x_chunks[index / PS_PARTITION_CHUNK])[index % PS_PARTITION_CHUNK]);
 }
 
 static struct ps_partition *make_locked(void) {
@@ -34,15 +31,16 @@ static struct ps_partition *make_locked(void) {
     if (index == PS_PARTITIONS) {
         return NULL;
     }
-    struct ps_partition ***chunk = &x_chunks[index / CHUNK_RECORDS];
+    struct ps_partition ***chunk = &ps_partition_x_chunks[index / PS_PARTITION_CHUNK];
     if (*chunk == NULL) {
-        ps_store_relaxed(chunk, ps_metadata_take(CHUNK_RECORDS * sizeof **chunk)); /* see above */
+        ps_store_relaxed(chunk,
+                         ps_metadata_take(PS_PARTITION_CHUNK * sizeof **chunk)); /* see above */
     }
     struct ps_partition *made = *chunk != NULL ? ps_metadata_take(sizeof *made) : NULL;
     if (made != NULL) {
         made->index = index;
         ps_extents_make(&made->extents);
-        ps_store_relaxed(&(*chunk)[index % CHUNK_RECORDS], made); /* relaxed: see above */
+        ps_store_relaxed(&(*chunk)[index % PS_PARTITION_CHUNK], made); /* relaxed: see above */
         /* release: pairs with ps_partition_end; the record is complete, and without a partition. */
         ps_store_release(&ps_partition_x_end, index + 1);
     }
@@ -76,6 +74,7 @@ struct ps_partition *ps_partition_begin(const char *name, uint64_t limit_bytes) 
     partition->x_peak_bytes = 0;
     partition->x_refused_count = 0;
     partition->x_limit_bytes = limit_bytes;
+    partition->is_object = false;
     partition->x_generation++;
     /* release: a reader of the table finds a partition that is complete. */
     ps_store_release(&partition->x_state, (uint32_t)PS_PARTITION_LIVE);
@@ -102,7 +101,7 @@ bool ps_partition_make_store(struct ps_partition *partition, uint32_t class_inde
         return false;
     }
     ps_store_set_rank(made);
-    /* release: it is zero. Where two threads make one, one store is lost, untouched. */
+    /* release: it is zero. Two threads at the same moment both make one; one is lost. */
     return ps_cas_strong_acq_rel(&partition->x_stores[class_index], &none, made) || none != NULL;
 }
 

@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #define PS_PARTITIONS 65536 /* at a time */
+#define PS_PARTITION_CHUNK 512
 #define PS_PARTITION_NAME_BYTES 32
 
 enum ps_partition_state {
@@ -47,9 +48,10 @@ struct ps_partition {
     uint64_t x_peak_bytes;  /* of x_live_bytes */
     uint64_t x_limit_bytes; /* of them; 0: none */
     uint64_t x_refused_count;
-    uint32_t x_state;                          /* enum ps_partition_state */
-    uint32_t x_generation;                     /* how many partitions have had the record */
-    uint32_t index;                            /* constant */
+    uint32_t x_state;      /* enum ps_partition_state */
+    uint32_t x_generation; /* how many partitions have had the record */
+    uint32_t index;        /* constant */
+    bool is_object;        /* the program has its value: shim/heap.c; constant as name */
     char name[PS_PARTITION_NAME_BYTES];        /* terminated; constant while it exists */
     struct ps_partition *next_free;            /* of those without a partition */
     struct ps_store *x_stores[PS_CLASS_LIMIT]; /* NULL: none yet */
@@ -66,6 +68,9 @@ static inline struct ps_partition *ps_partition_of_slab(const struct ps_slab *sl
 }
 
 /* ---- the table ---- */
+
+/* Chunks of PS_PARTITION_CHUNK pointers to records. Read from outside the process, too. */
+extern PS_HIDDEN struct ps_partition **ps_partition_x_chunks[PS_PARTITIONS / PS_PARTITION_CHUNK];
 
 /* Indexes that have had a partition. 0: there has been none. */
 extern PS_HIDDEN uint32_t ps_partition_x_end;

@@ -291,13 +291,11 @@ bool ps_store_retire(struct ps_store *store, struct ps_slab *slab, bool is_all) 
 bool ps_store_gain(struct ps_store *store, struct ps_slab *slab, size_t blocks) {
     ps_store_add_free(store, slab, blocks);
     if (ps_slab_is_drained(slab)) {
-        /* The last slab of a class of a partition remains if its pages can be purged. */
-        bool is_usual =
-            ps_retention_is_usual() && (slab->extent == NULL || ps_slab_class(slab)->granules == 1);
+        bool is_usual = ps_retention_is_usual();
         ps_store_count_drained(store, 1);
         /* Each sparse slab costs system calls; they are few, and ps_store_drop_drained drops them.
          */
-        return !(is_usual && slab->guard == PS_SLAB_SPARSE) &&
+        return !(is_usual && slab->guard == PS_SLAB_SPARSE && slab->extent == NULL) &&
                ps_store_retire(store, slab, !is_usual);
     }
     return false;

@@ -77,6 +77,15 @@ static void reserve_range(struct ps_slab *slab, size_t first, size_t count) {
     ps_slab_raise_fresh(slab, first + count);
 }
 
+/* True if it is a slab of this store, with free blocks, that has not changed for `age` epochs.
+ * relaxed, both: written under the lock. */
+static bool is_of_store(const struct ps_slab *slab, const struct ps_store *store,
+                        uint32_t class_index, uint8_t age) {
+    return ps_load_relaxed(&slab->run.kind) == PS_RUN_SLAB && slab->class_index == class_index &&
+           slab->place != 0 && ps_store_of(slab) == store &&
+           (uint8_t)(ps_load_relaxed(&ps_store_x_epoch) - slab->epoch) >= age;
+}
+
 uint16_t ps_store_reserve_pages(struct ps_slab *slab, uint8_t age) {
     uint32_t class_index = slab->class_index; /* of a slab that may just be ending */
     if (class_index >= ps_size_class_all_count || ps_size_classes[class_index].granules != 1) {
@@ -87,11 +96,7 @@ uint16_t ps_store_reserve_pages(struct ps_slab *slab, uint8_t age) {
         return 0;
     }
     uint16_t pages = 0;
-    /* On a list: so it is a slab of this store. relaxed, both: written under the lock. */
-    bool is_here = ps_load_relaxed(&slab->run.kind) == PS_RUN_SLAB &&
-                   slab->class_index == class_index && slab->place != 0 &&
-                   ps_store_of(slab) == store;
-    if (is_here && (uint8_t)(ps_load_relaxed(&ps_store_x_epoch) - slab->epoch) >= age) {
+    if (is_of_store(slab, store, class_index, age)) {
         pages = unused_pages(slab);
         if (__builtin_popcount(pages) >= PS_STORE_LEAST_PAGES) {
             ps_store_count_drained(store, -(uint32_t)ps_slab_is_drained(slab));
@@ -175,8 +180,29 @@ static uint64_t drop(const struct ps_slab *slab, uint16_t pages, bool *is_all) {
     return bytes;
 }
 
+/* Drops the last slab of a class of a partition, of several granules, if no block of it is used.
+ * (ps_store_drop_drained drops others; partitions may be too many for such a loop.) */
+static void drop_idle(struct ps_slab *slab, uint8_t age) {
+    uint32_t class_index = slab->class_index; /* as in ps_store_reserve_pages */
+    if (PS_LIKELY(slab->extent == NULL) || class_index >= ps_size_class_all_count ||
+        ps_size_classes[class_index].granules == 1) {
+        return;
+    }
+    struct ps_store *store = ps_store_of(slab);
+    if (!ps_store_begin(store)) {
+        return;
+    }
+    bool is_idle = is_of_store(slab, store, class_index, age) && ps_slab_is_drained(slab) &&
+                   ps_store_retire(store, slab, true);
+    ps_store_end(store);
+    if (is_idle) {
+        ps_store_destroy(slab);
+    }
+}
+
 /* Purges a slab, which may have ended. Returns the cost in us. */
 static int64_t purge_slab(struct ps_slab *slab, uint8_t age, uint64_t *bytes) {
+    drop_idle(slab, age);
     uint16_t pages = ps_store_reserve_pages(slab, age);
     if (pages == 0) {
         return SLAB_US;

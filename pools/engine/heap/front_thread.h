@@ -49,7 +49,7 @@ struct ps_front_words {
     uint32_t armed_bytes;       /* 96 left_bytes began at this; 0: the thread has not begun */
     uint16_t surplus_countdown; /* 100 readings of the clock until the bound is checked */
     bool is_behind;             /* 102 then the next slow call reads it */
-    uint8_t inherited_frees;    /* 103 */
+    uint8_t inherited_frees;    /* 103 and those of blocks of partitions */
     uint64_t next_scan_ms;      /* 104 of periodic work: maintenance.c */
     size_t large_most_bytes;    /* 112 that a block above the classes counts for in left_bytes */
     uint32_t x_is_counted;      /* 120 by background.h, until it ends; signal handlers, too */

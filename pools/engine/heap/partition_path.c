@@ -15,6 +15,8 @@
 
 #include <errno.h>
 
+#define FREES 64 /* between two slow calls that count */
+
 /* ---- counts ---- */
 
 /* relaxed, all: counts. The last discharge of a partition that is left: see ps_partition_leave. */
@@ -197,6 +199,16 @@ static size_t counted_bytes(const void *block, bool *is_large) {
     return slab != NULL ? ps_slab_class(slab)->block_bytes : ps_large_usable(slot, block);
 }
 
+/* Periodic work, as often as malloc does it. A sample that is due is not taken: those of other
+ * blocks remain as probable as they are. */
+static void count_bytes(size_t bytes) {
+    struct ps_front_words *words = &ps_front_thread;
+    words->left_bytes -= (int64_t)ps_min(bytes, words->large_most_bytes);
+    if (PS_UNLIKELY(words->left_bytes < 0) && words->own != &ps_front_none) {
+        (void)ps_front_count_event();
+    }
+}
+
 static PS_COLD void *refuse(struct ps_partition *partition) {
     ps_add_relaxed(&partition->x_refused_count, (uint64_t)1);
     errno = ENOMEM;
@@ -211,9 +223,6 @@ void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t al
     if (PS_UNLIKELY(wanted < bytes || !is_within(partition, wanted) || !may_serve)) {
         return refuse(partition);
     }
-    if (ps_front_thread.own != &ps_front_none) { /* its destructors have not run */
-        ps_maintenance_tick();
-    }
     void *block = ps_mode.entry.alloc_in(partition, &request);
     if (PS_UNLIKELY(block == NULL)) {
         return NULL;
@@ -224,6 +233,7 @@ void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t al
         ps_heap_free(block);
         return refuse(partition);
     }
+    count_bytes(counted);
     return block;
 }
 
@@ -232,7 +242,11 @@ void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t al
 void ps_partition_free_small(struct ps_slab *slab, void *block) {
     struct ps_partition *partition = ps_partition_of_slab(slab);
     size_t bytes = ps_slab_class(slab)->block_bytes;
+    struct ps_front_words *words = &ps_front_thread;
     ps_store_give_range(slab->class_index, block, 1);
+    if (PS_UNLIKELY(++words->inherited_frees % FREES == 0) && words->own != &ps_front_none) {
+        ps_maintenance_tick();
+    }
     ps_partition_discharge(partition, bytes, false); /* last: the partition may end with it */
 }
 

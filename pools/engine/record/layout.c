@@ -7,6 +7,7 @@
 
 #include "pools/engine/base/config.h"
 #include "pools/engine/front/front.h"
+#include "pools/engine/front/partition.h"
 #include "pools/engine/front/slab.h"
 #include "pools/engine/front/store.h"
 #include "pools/engine/front/window.h"
@@ -116,6 +117,18 @@ static const struct ps_layout_number numbers[] = {
     FIELD("extents.clean", struct ps_extents_counts, x_clean),
     FIELD("extents.reserved", struct ps_extents_counts, x_reserved),
 
+    /* Partitions: chunks of pointers to records. */
+    CONSTANT("partition.chunk", PS_PARTITION_CHUNK),
+    CONSTANT("partition.none", PS_PARTITION_NONE),
+    FIELD("partition.state", struct ps_partition, x_state),
+    FIELD("partition.name", struct ps_partition, name),
+    FIELD("partition.live_count", struct ps_partition, x_live_count),
+    FIELD("partition.live_bytes", struct ps_partition, x_live_bytes),
+    FIELD("partition.peak_bytes", struct ps_partition, x_peak_bytes),
+    FIELD("partition.limit_bytes", struct ps_partition, x_limit_bytes),
+    FIELD("partition.refused_count", struct ps_partition, x_refused_count),
+    FIELD("partition.used", struct ps_partition, extents.x_used),
+
     /* The quarantine of small blocks. */
     FIELD("hard.places", struct ps_hard_table, places),
     FIELD("hard.shards", struct ps_hard_table, x_shards),
@@ -216,6 +229,8 @@ const struct ps_layout poolshim_layout = {
             PLACE("class_count", ps_size_class_count),
             PLACE("class_all_count", ps_size_class_all_count),
             PLACE("extents", ps_extents_x_counts),
+            PLACE("partitions", ps_partition_x_chunks),
+            PLACE("partition_end", ps_partition_x_end),
             PLACE("mappings", ps_mapping_x_counts),
             PLACE("limit_source", ps_limit_x_counts.source),
             PLACE("swing_bytes", ps_retention_x_kept_bytes),

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass, field
 
 from ..errors import Failed
+from . import heaps
 from .figures import FIGURES
 from .fronts import Fronts, pages_of
 from .layout import Layout, find
@@ -88,6 +89,7 @@ class Census:
     medium_requests: int = 0
     large_allocs: int = 0
     sample_count: int = 0
+    heaps: heaps.Heaps = field(default_factory=heaps.Heaps)
 
     def __post_init__(self) -> None:
         """Also has the words that no field above names."""
@@ -218,6 +220,7 @@ class Reader:
             census.leaves.append(leaf)
             self.read_leaf(census, leaf)
         self.fronts.count(census)
+        census.heaps = heaps.read(self.memory, self.layout)
         if not any(one.slabs for one in census.classes[self.plain_count :]):
             del census.classes[self.plain_count :]
         for one in census.classes:

@@ -20,6 +20,7 @@ from .. import control
 from ..errors import Failed
 from ..foreign import files
 from ..terminal import NO_TERMINAL
+from . import heaps
 from .census import Census, Reader, SizeClass
 from .figures import FIGURES, Figure
 from .memory import PAGE_BYTES, READING_SECONDS, Memory, Unreadable
@@ -152,6 +153,9 @@ def as_dict(report: Report) -> dict[str, Any]:
                              "pid": report.pid, "program": report.program}  # fmt: skip
     for figure in FIGURES:
         found.setdefault(figure.section, {})[figure.key] = value_of(report, figure)
+    if report.census.heaps.count:
+        found["heap_count"] = report.census.heaps.count
+        found["heaps"] = report.census.heaps.rows
     found["size_classes"] = [size_class(one) for one in report.census.classes]
     return found
 
@@ -159,10 +163,12 @@ def as_dict(report: Report) -> dict[str, Any]:
 def as_json(report: Report) -> str:
     """One object, indented as the library's."""
     found = as_dict(report)
-    classes = found.pop("size_classes")
-    lines = ",\n".join(f"    {json.dumps(one)}" for one in classes)
-    head = json.dumps(found, indent=2)[: -len("\n}")]
-    return f'{head},\n  "size_classes": [\n{lines}\n  ]\n}}\n'
+    lists = {key: found.pop(key) for key in ("heaps", "size_classes") if key in found}
+    text = json.dumps(found, indent=2)[: -len("\n}")]
+    for key, rows in lists.items():
+        lines = ",\n".join(f"    {json.dumps(one)}" for one in rows)
+        text += f',\n  "{key}": [\n{lines}\n  ]'
+    return text + "\n}\n"
 
 
 def rounded(count: int) -> str:
@@ -244,6 +250,7 @@ def table(report: Report, columns: int = NO_TERMINAL) -> str:
             lines += f"\n{section.replace('_', ' ')}\n"
         value = value_text(figure, value_of(report, figure), columns)
         lines += f"  {figure.label:{LABEL_COLUMN}}{value}\n"
+    lines += heaps.lines(report.census.heaps, quoted)
     return lines + "\nsize classes\n" + class_lines(report.census, columns)
 
 
