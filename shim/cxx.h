@@ -23,6 +23,10 @@ PS_HOOK void *ps_cxx_fail_aligned(size_t size, size_t align, void *caller);
 void *ps_cxx_try(size_t size, bool is_array);
 void *ps_cxx_try_aligned(size_t size, size_t align, bool is_array);
 
+/* False: the program has replaced an operator new that the array or the single form is built on. */
+bool ps_cxx_is_ours(bool is_array);
+bool ps_cxx_is_ours_aligned(bool is_array);
+
 /* Notes the family of a block where blocks are hardened. */
 void *ps_cxx_made(void *block, enum ps_family family);
 

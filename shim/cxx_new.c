@@ -126,15 +126,21 @@ PS_EXPORT void *_ZnamSt11align_val_t(size_t size, size_t align) {
 
 /* ---- for the nothrow forms ---- */
 
+bool ps_cxx_is_ours(bool is_array) {
+    return !IS_REPLACED(own_new, _Znwm) && !(is_array && IS_REPLACED(own_new_array, _Znam));
+}
+
+bool ps_cxx_is_ours_aligned(bool is_array) {
+    return !IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t) &&
+           !(is_array && IS_REPLACED(own_new_aligned_array, _ZnamSt11align_val_t));
+}
+
 void *ps_cxx_try(size_t size, bool is_array) {
-    bool is_ours = !IS_REPLACED(own_new, _Znwm) && !(is_array && IS_REPLACED(own_new_array, _Znam));
-    return is_ours ? ps_heap_alloc(size) : NULL;
+    return ps_cxx_is_ours(is_array) ? ps_heap_alloc(size) : NULL;
 }
 
 void *ps_cxx_try_aligned(size_t size, size_t align, bool is_array) {
-    bool is_ours = !IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t) &&
-                   !(is_array && IS_REPLACED(own_new_aligned_array, _ZnamSt11align_val_t));
-    return is_ours ? alloc_aligned(size, align) : NULL;
+    return ps_cxx_is_ours_aligned(is_array) ? alloc_aligned(size, align) : NULL;
 }
 
 void *ps_cxx_made(void *block, enum ps_family family) { return made(block, family); }

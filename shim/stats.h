@@ -8,7 +8,7 @@
 #ifndef PS_SHIM_STATS_H
 #define PS_SHIM_STATS_H
 
-#include "pools/engine/heap/partition_path.h"
+#include "pools/engine/front/partition.h"
 #include "pools/engine/record/census.h"
 #include "shim/process.h"
 #include "shim/text.h"

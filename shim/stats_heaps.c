@@ -5,7 +5,7 @@
  */
 #include "shim/stats.h"
 
-#include "pools/engine/heap/partition_path.h"
+#include "pools/engine/front/partition.h"
 
 #include <string.h>
 

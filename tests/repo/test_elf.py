@@ -35,6 +35,9 @@ def table_rows() -> dict[str, str]:
     row = r"^(PS_ENTRY|PS_CONTROL)(_RSEQ)?\((\w+)\)$"
     rows = re.findall(row, TABLE.read_text(), re.MULTILINE)
     assert len(rows) == len({name for _, _, name in rows}), "a symbol is listed twice"
+    tokens = re.findall(r"^PS_ENTRY_TOKEN\((\w+)\)$", TABLE.read_text(), re.MULTILINE)
+    ids = ["", *(f"{number}_" for number in range(8))]
+    rows += [("PS_ENTRY", "", f"__alloc_token_{one}{name}") for name in tokens for one in ids]
     is_here = ("", "_RSEQ") if platform.machine() in ("x86_64", "aarch64") else ("",)
     return {name: kind for kind, needed, name in rows if needed in is_here}
 

@@ -28,12 +28,12 @@ PROGRAM = r"""
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define REQUIRE(condition) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "line %d: %s, errno %d\n", __LINE__, #condition, errno); \
-            exit(1); \
-        } \
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "line %d: %s, errno %d\n", __LINE__, #condition, errno);               \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 static poolshim_heap *create(const char *name, size_t limit) {
@@ -127,7 +127,10 @@ static void limits(void) {
 
 static void refusals(void) {
     struct poolshim_heap_options options = {.bytes = sizeof options, .limit_bytes = 100};
-    struct { struct poolshim_heap_options known; size_t more; } later = {{sizeof later, "x", 0}, 0};
+    struct {
+        struct poolshim_heap_options known;
+        size_t more;
+    } later = {{sizeof later, "x", 0}, 0};
     REQUIRE(poolshim_heap_create(&options) == NULL && errno == EINVAL);
     options = (struct poolshim_heap_options){.bytes = 3};
     REQUIRE(poolshim_heap_create(&options) == NULL && errno == EINVAL);

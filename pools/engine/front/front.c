@@ -10,9 +10,13 @@
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/retention.h"
 
+#include <string.h>
+
 #define LIMIT_FIRST 8
 
 struct ps_front_table ps_front_table;
+PS_SPARSE struct ps_front_table ps_front_apart[PS_FRONT_APART];
+static uint32_t x_apart_end;
 struct ps_front ps_front_none; /* constant */
 uint64_t ps_front_x_medium_singles;
 
@@ -65,6 +69,34 @@ void ps_front_start(void) {
     table->has_sequences = table->id != 0;
 }
 
+struct ps_front_table *ps_front_table_at(size_t index) {
+    /* acquire: pairs with ps_front_table_take. */
+    return index == 0                               ? &ps_front_table
+           : index <= ps_load_acquire(&x_apart_end) ? &ps_front_apart[index - 1]
+                                                    : NULL;
+}
+
+struct ps_front_table *ps_front_table_take(struct ps_partition *partition) {
+    static uint32_t x_taken;
+    uint32_t index = ps_load_relaxed(&x_taken); /* relaxed: the swap compares it */
+    do {
+        if (index == PS_FRONT_APART) {
+            return NULL;
+        }
+    } while (!ps_cas_weak_relaxed(&x_taken, &index, index + 1)); /* ends: it rises */
+    struct ps_front_table *table = &ps_front_apart[index];
+    table->area = ps_front_table.area;
+    table->id = ps_front_table.id;
+    table->has_sequences = ps_front_table.has_sequences;
+    table->partition = partition;
+    memcpy(table->places, ps_front_table.places, sizeof table->places);
+    /* release: the table, for walks over all; those between are complete, or have no fronts. */
+    uint32_t end = ps_load_relaxed(&x_apart_end);
+    while (end < index + 1 && !ps_cas_weak_release(&x_apart_end, &end, index + 1)) {
+    }
+    return table;
+}
+
 struct ps_front *ps_front_make(void) {
     size_t bytes = ps_round_up(front_bytes, PS_GRANULE_BYTES);
     return front_bytes <= PS_GRANULE_BYTES ? ps_metadata_take(front_bytes) : ps_metadata_map(bytes);
@@ -86,41 +118,41 @@ static size_t own_id(void) {
     return ps_load_relaxed((const uint32_t *)(thread + (uintptr_t)ps_front_table.id));
 }
 
-static struct ps_front *front_at(size_t id) {
+static struct ps_front *front_at(const struct ps_front_table *table, size_t id) {
     /* acquire: pairs with publish. */
-    return id < PS_FRONTS ? ps_load_acquire(&ps_front_table.x_fronts[id]) : NULL;
+    return id < PS_FRONTS ? ps_load_acquire(&table->x_fronts[id]) : NULL;
 }
 
 /* Makes it the front of an id. False: the id has one. The end comes first: a fork in between leaves
  * an id without a front, not a front beyond the end. */
-static bool publish(struct ps_front *front, size_t id) {
+static bool publish(struct ps_front_table *table, struct ps_front *front, size_t id) {
     struct ps_front *none = NULL;
-    uint32_t end = ps_load_relaxed(&ps_front_table.x_end); /* relaxed: the swap compares it */
-    while (end <= id && id < PS_FRONTS &&                  /* ends: the end rises */
-           !ps_cas_strong_acq_rel(&ps_front_table.x_end, &end, (uint32_t)id + 1)) {
+    uint32_t end = ps_load_relaxed(&table->x_end); /* relaxed: the swap compares it */
+    while (end <= id && id < PS_FRONTS &&          /* ends: the end rises */
+           !ps_cas_strong_acq_rel(&table->x_end, &end, (uint32_t)id + 1)) {
     }
-    return id < PS_FRONTS && ps_cas_strong_acq_rel(&ps_front_table.x_fronts[id], &none, front);
+    return id < PS_FRONTS && ps_cas_strong_acq_rel(&table->x_fronts[id], &none, front);
 }
 
-static struct ps_front *here(void) {
+static struct ps_front *here(struct ps_front_table *table) {
     size_t id = own_id();
-    struct ps_front *front = front_at(id);
+    struct ps_front *front = front_at(table, id);
     if (PS_LIKELY(front != NULL) || id >= PS_FRONTS) {
         return front;
     }
     front = ps_front_make();
     if (front != NULL) {
-        (void)publish(front, id); /* false: another thread was first; this one leaks untouched */
+        front->partition = table->partition;
+        (void)publish(table, front, id); /* false: another thread was first; this one leaks */
     }
-    return front_at(id);
+    return front_at(table, id);
 }
 
 const struct ps_front *ps_front_here(const struct ps_front *own) {
-    return own != NULL ? own : front_at(own_id());
+    return own != NULL ? own : front_at(&ps_front_table, own_id());
 }
 
-bool ps_front_raise(struct ps_front *own, size_t class_index) {
-    struct ps_front *front = own != NULL ? own : here();
+static bool raise(struct ps_front *front, size_t class_index) {
     if (front == NULL || front == &ps_front_none) {
         return false;
     }
@@ -144,13 +176,29 @@ bool ps_front_raise(struct ps_front *own, size_t class_index) {
     return true;
 }
 
+bool ps_front_raise(struct ps_front *own, size_t class_index) {
+    return raise(own != NULL ? own : here(&ps_front_table), class_index);
+}
+
+bool ps_front_raise_in(struct ps_front_table *table, struct ps_front *own, size_t class_index) {
+    if (own == &ps_front_none && ps_load_relaxed(&table->x_own) == NULL) { /* the thread's */
+        own = ps_front_make();
+        if (own == NULL) {
+            return false;
+        }
+        own->partition = table->partition;
+        ps_store_release(&table->x_own, own); /* release: a reader of its counts */
+    }
+    return raise(own != NULL ? own : here(table), class_index);
+}
+
 size_t ps_front_batch(size_t class_index) {
     size_t half = ((size_t)ps_front_table.places[class_index].most + 1) / 2;
     return ps_min(half, PS_STORE_BATCH);
 }
 
 void ps_front_drop(struct ps_front *own) {
-    ps_front_return_own(own, true);
+    ps_front_return_one(own, true);
     for (PS_FRONT_EACH_CLASS(i)) {
         /* relaxed, both: counts. */
         uint64_t takes = ps_load_relaxed(&own->x_state[i]) >> PS_FRONT_TAKES_SHIFT;
@@ -163,9 +211,21 @@ void ps_front_drop(struct ps_front *own) {
     }
 }
 
-void ps_front_share(struct ps_front *own) {
-    if (!publish(own, own_id())) {
+static void share(struct ps_front_table *table, struct ps_front *own) {
+    if (!publish(table, own, own_id())) {
         ps_front_drop(own);
+    }
+}
+
+void ps_front_share(struct ps_front *own) {
+    struct ps_front_table *table;
+    share(&ps_front_table, own);
+    for (size_t i = 1; (table = ps_front_table_at(i)) != NULL; i++) {
+        struct ps_front *front = ps_load_relaxed(&table->x_own); /* relaxed: the thread's */
+        if (front != NULL) {
+            share(table, front);
+            ps_store_relaxed(&table->x_own, NULL); /* relaxed: a census may count it twice */
+        }
     }
 }
 
@@ -192,8 +252,8 @@ static void release(struct ps_front *front, size_t class_index, uint64_t state) 
     ps_front_held = NULL;
 }
 
-PS_NOINLINE bool ps_front_push_locked(size_t class_index, void *block) {
-    struct ps_front *front = front_at(own_id());
+bool ps_front_push_locked_in(struct ps_front_table *table, size_t class_index, void *block) {
+    struct ps_front *front = front_at(table, own_id());
     uint64_t state = front != NULL ? hold(front, class_index) : PS_FRONT_HELD;
     if (state == PS_FRONT_HELD) {
         return false;
@@ -209,8 +269,12 @@ PS_NOINLINE bool ps_front_push_locked(size_t class_index, void *block) {
     return has_room;
 }
 
-PS_NOINLINE void *ps_front_pop_locked(size_t class_index) {
-    struct ps_front *front = front_at(own_id());
+PS_NOINLINE bool ps_front_push_locked(size_t class_index, void *block) {
+    return ps_front_push_locked_in(&ps_front_table, class_index, block);
+}
+
+void *ps_front_pop_locked_in(struct ps_front_table *table, size_t class_index) {
+    struct ps_front *front = front_at(table, own_id());
     uint64_t state = front != NULL ? hold(front, class_index) : PS_FRONT_HELD;
     if (state == PS_FRONT_HELD) {
         return NULL;
@@ -226,6 +290,10 @@ PS_NOINLINE void *ps_front_pop_locked(size_t class_index) {
     return block;
 }
 
+PS_NOINLINE void *ps_front_pop_locked(size_t class_index) {
+    return ps_front_pop_locked_in(&ps_front_table, class_index);
+}
+
 /* ---- counts ---- */
 
 /* relaxed: a snapshot. */
@@ -233,8 +301,29 @@ static uint64_t state_of(const struct ps_front *front, uint32_t class_index) {
     return front != NULL ? ps_load_relaxed(&front->x_state[class_index]) : 0;
 }
 
-static const struct ps_front *first_own(void) {
-    return ps_load_acquire(&ps_front_table.x_own); /* acquire: pairs with its store */
+/* The fronts of all tables, one after the other: first the own ones. NULL after the last, or for an
+ * id without one. */
+struct walk {
+    const struct ps_front_table *table;
+    size_t index; /* of the table */
+    size_t id;    /* plus 1; 0: the own front is next */
+};
+
+static bool next_front(struct walk *walk, const struct ps_front **front) {
+    if (walk->table != NULL &&
+        walk->id > ps_load_acquire(&walk->table->x_end)) { /* as in publish */
+        walk->index++;
+        walk->id = 0;
+    }
+    walk->table = ps_front_table_at(walk->index);
+    if (walk->table == NULL) {
+        return false;
+    }
+    /* acquire, both: pair with their stores. */
+    *front =
+        walk->id == 0 ? ps_load_acquire(&walk->table->x_own) : front_at(walk->table, walk->id - 1);
+    walk->id++;
+    return true;
 }
 
 /* Entries that are not NULL: see front_return.c. */
@@ -249,17 +338,19 @@ static size_t blocks_of(const struct ps_front *front, uint32_t class_index) {
 }
 
 size_t ps_front_blocks(uint32_t class_index) {
-    size_t blocks = blocks_of(first_own(), class_index);
-    for (size_t i = 0; i < ps_front_end(); i++) {
-        blocks += blocks_of(front_at(i), class_index);
+    size_t blocks = 0;
+    const struct ps_front *front;
+    for (struct walk walk = {0}; next_front(&walk, &front);) {
+        blocks += blocks_of(front, class_index);
     }
     return blocks;
 }
 
 uint64_t ps_front_takes(uint32_t class_index) {
-    uint64_t takes = state_of(first_own(), class_index) >> PS_FRONT_TAKES_SHIFT;
-    for (size_t i = 0; i < ps_front_end(); i++) {
-        takes += state_of(front_at(i), class_index) >> PS_FRONT_TAKES_SHIFT;
+    uint64_t takes = 0;
+    const struct ps_front *front;
+    for (struct walk walk = {0}; next_front(&walk, &front);) {
+        takes += state_of(front, class_index) >> PS_FRONT_TAKES_SHIFT;
     }
     return takes;
 }
@@ -278,8 +369,8 @@ static void visit_front(const struct ps_front *front, uint32_t class_index,
 }
 
 void ps_front_visit(uint32_t class_index, void (*visit)(uint32_t class_index, const void *block)) {
-    visit_front(first_own(), class_index, visit);
-    for (size_t i = 0; i < ps_front_end(); i++) {
-        visit_front(front_at(i), class_index, visit);
+    const struct ps_front *front;
+    for (struct walk walk = {0}; next_front(&walk, &front);) {
+        visit_front(front, class_index, visit);
     }
 }

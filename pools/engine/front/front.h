@@ -65,11 +65,11 @@
 
 PS_INLINE bool ps_front_is_length(size_t class_index) { return class_index > PS_FRONT_LENGTHS; }
 
-/* Loop over the classes that may have blocks. */
+/* Loop over the classes that may have blocks: the longest ones in fronts of partitions only. */
 #define PS_FRONT_EACH_CLASS(i)                                                                     \
     uint32_t i = 0;                                                                                \
     i < PS_FRONT_CLASSES;                                                                          \
-    i = i + 1 == ps_size_class_count ? PS_FRONT_LENGTHS + 1 : i + 1
+    i = i + 1 == ps_size_class_all_count ? PS_FRONT_LENGTHS + 1 : i + 1
 
 #define PS_FRONT_COUNT ((uint64_t)0x7fff)
 #define PS_FRONT_HELD ((uint64_t)0x8000)
@@ -86,6 +86,7 @@ struct ps_front {
     uint64_t x_seen[PS_FRONT_CLASSES];  /* the state at the last return of unused blocks */
     uint32_t x_limit_bytes[2]; /* of all limits: the sum of their blocks' bytes; of medium ones */
     uint32_t moving;           /* class, plus 1, whose entries a return moves; 0: none */
+    struct ps_partition *partition; /* whose blocks it has; NULL: the plain heap's; constant */
     PS_ALIGNED(PS_CACHE_LINE) void *x_entries[]; /* of the classes, one after the other */
 };
 
@@ -106,9 +107,24 @@ struct ps_front_table {
     struct ps_front *x_fronts[PS_FRONTS];
     uint32_t x_end;         /* of the ids that have fronts, or will have */
     struct ps_front *x_own; /* of the first thread, which alone uses it; NULL: it has none */
+    struct ps_partition *partition; /* whose blocks are in its fronts; NULL: the plain heap's */
 };
 extern PS_HIDDEN struct ps_front_table ps_front_table;
 extern PS_HIDDEN struct ps_front ps_front_none;
+
+/*
+ * Tables of partitions (partition.h) that have fronts: none until one asks for it, then for ever.
+ * They differ from the first one by the fronts, which are made by the first refill of a thread, and
+ * have no medium blocks. A thread whose front is its own has one of its own in each.
+ */
+#define PS_FRONT_APART 16
+extern PS_HIDDEN struct ps_front_table ps_front_apart[PS_FRONT_APART];
+
+/* The table of the plain heap, then those of partitions; NULL after the last. */
+struct ps_front_table *ps_front_table_at(size_t index);
+
+/* A table for a partition; NULL: there are as many as can be. */
+struct ps_front_table *ps_front_table_take(struct ps_partition *partition);
 
 /* The table as the fast path uses it: one register for its address, where the compiler would
  * materialise several. */
@@ -167,9 +183,12 @@ PS_INLINE void *ps_front_pop_own(struct ps_front *front, const struct ps_front_t
 
 /* ---- without sequences ---- */
 
-/* False, NULL: there is no room or block, or another thread holds the class. */
+/* False, NULL: there is no room or block, or another thread holds the class. The last two: in the
+ * fronts of a table. */
 bool ps_front_push_locked(size_t class_index, void *block);
 void *ps_front_pop_locked(size_t class_index);
+bool ps_front_push_locked_in(struct ps_front_table *table, size_t class_index, void *block);
+void *ps_front_pop_locked_in(struct ps_front_table *table, size_t class_index);
 
 /* A state that the calling thread holds in one of these, or is about to; NULL: none. */
 extern PS_HIDDEN __thread uint64_t *ps_front_held __attribute__((tls_model("initial-exec")));
@@ -194,6 +213,44 @@ static inline void *ps_front_pop(struct ps_front *own, size_t class_index) {
                                      : ps_front_pop_locked(class_index);
 }
 
+/* The same in the fronts of a partition. own: of ps_front_own_in. */
+static inline bool ps_front_push_in(struct ps_front_table *table, struct ps_front *own,
+                                    size_t class_index, void *block) {
+    if (own != NULL) {
+        return ps_front_push_own(own, table, class_index, block);
+    }
+    return ps_front_uses_sequences() ? ps_front_push_here(table, class_index, block)
+                                     : ps_front_push_locked_in(table, class_index, block);
+}
+
+static inline void *ps_front_pop_in(struct ps_front_table *table, struct ps_front *own,
+                                    size_t class_index) {
+    if (own != NULL) {
+        return ps_front_pop_own(own, table, class_index);
+    }
+    return ps_front_uses_sequences() ? ps_front_pop_here(table, class_index)
+                                     : ps_front_pop_locked_in(table, class_index);
+}
+
+/* The calling thread's own front in a table. own: its own in the first one, or NULL. */
+static inline struct ps_front *ps_front_own_in(const struct ps_front_table *table,
+                                               struct ps_front *own) {
+    if (PS_LIKELY(own == NULL || own == &ps_front_none)) {
+        return own;
+    }
+    struct ps_front *front = ps_load_relaxed(&table->x_own); /* relaxed: the thread's */
+    return front != NULL ? front : &ps_front_none;
+}
+
+/* ps_front_raise and ps_front_reset in a table; the former makes the thread's own front, too. */
+bool ps_front_raise_in(struct ps_front_table *table, struct ps_front *own, size_t class_index);
+static inline void ps_front_reset_in(const struct ps_front_table *table, const struct ps_front *own,
+                                     size_t class_index) {
+    if (own == NULL && ps_front_uses_sequences()) {
+        ps_front_reset_here(table, class_index);
+    }
+}
+
 /* Lets the thread's front have more blocks of a class, or makes the front. False: it has as many as
  * it may, or there is no front. */
 bool ps_front_raise(struct ps_front *own, size_t class_index);
@@ -210,8 +267,9 @@ const struct ps_front *ps_front_here(const struct ps_front *own);
 /* A front without blocks; NULL when memory is exhausted. */
 struct ps_front *ps_front_make(void);
 
-/* Makes the front of the first thread that of its present id, if that has none; else returns its
- * blocks to the store. The calling thread's. */
+/* Makes the fronts of the first thread, in each table, those of its present id, if that has none;
+ * else returns their blocks to the store. The calling thread's. own: that of the first table, whose
+ * x_own remains. */
 void ps_front_share(struct ps_front *own);
 
 /* Returns the blocks of a front that is used no more, and counts its takes elsewhere. */
@@ -235,9 +293,12 @@ void ps_front_bound_medium(size_t bytes);
 
 /* ---- return of unused blocks: front_return.c ---- */
 
-/* Returns the blocks of a front of the calling thread that it has not used since the last call, or
- * all of them. */
+/* Returns the blocks of a front of the calling thread, and of its own fronts in other tables, that
+ * it has not used since the last call, or all of them. */
 void ps_front_return_own(struct ps_front *own, bool is_all);
+
+/* The same for one front. */
+void ps_front_return_one(struct ps_front *own, bool is_all);
 
 /*
  * Returns what all fronts of ids have not used since the last round, or, if is_all, their blocks:

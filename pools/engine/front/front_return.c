@@ -40,6 +40,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/front/front.h"
 #include "pools/engine/front/number.h"
+#include "pools/engine/front/partition.h"
 #include "pools/engine/front/store.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/turn.h"
@@ -116,7 +117,14 @@ static void **entries_of(struct ps_front *front, uint32_t class_index) {
     return &front->x_entries[ps_front_table.places[class_index].first];
 }
 
-static void give(uint32_t class_index, void *const *entries, size_t count) {
+static void count_returned(const struct ps_front *front, uint32_t class_index, size_t blocks) {
+    if (PS_UNLIKELY(front->partition != NULL)) {
+        ps_partition_count(front->partition, class_index, -(uint64_t)blocks);
+    }
+}
+
+static void give(const struct ps_front *front, uint32_t class_index, void *const *entries,
+                 size_t count) {
     void *blocks[PS_FRONT_BLOCKS];
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
@@ -128,6 +136,7 @@ static void give(uint32_t class_index, void *const *entries, size_t count) {
         ps_medium_give_waiting(blocks, found, class_index - PS_FRONT_LENGTHS);
     } else if (found != 0) {
         ps_store_give(class_index, blocks, found);
+        count_returned(front, class_index, found);
     }
 }
 
@@ -153,7 +162,7 @@ static void remove_oldest(struct ps_front *front, uint32_t class_index, uint64_t
     ps_store_release(&front->x_state[class_index], left); /* release: the entries */
     ps_fence_stores();
     front->moving = 0;
-    give(class_index, taken, count);
+    give(front, class_index, taken, count);
 }
 
 static void return_directly(struct ps_front *front, bool is_all) {
@@ -169,7 +178,18 @@ static void return_directly(struct ps_front *front, bool is_all) {
     sum_limits(front);
 }
 
-void ps_front_return_own(struct ps_front *own, bool is_all) { return_directly(own, is_all); }
+void ps_front_return_one(struct ps_front *own, bool is_all) { return_directly(own, is_all); }
+
+void ps_front_return_own(struct ps_front *own, bool is_all) {
+    const struct ps_front_table *table;
+    return_directly(own, is_all);
+    for (size_t i = 1; (table = ps_front_table_at(i)) != NULL; i++) {
+        struct ps_front *front = ps_load_relaxed(&table->x_own); /* relaxed: the thread's */
+        if (front != NULL) {
+            return_directly(front, is_all);
+        }
+    }
+}
 
 /* ---- a front of others ---- */
 
@@ -259,7 +279,7 @@ static void take_reserved(struct ps_front *front, uint32_t class_index) {
     }
     ps_fence_stores();
     front->moving = 0;
-    give(class_index, taken, count);
+    give(front, class_index, taken, count);
 }
 
 static void reserve_held(struct ps_front *front, struct classes *classes, bool is_all) {
@@ -295,24 +315,21 @@ static void wait_for_answers(void) {
 }
 
 /* Step 2 of all classes that are held. */
-static void reserve_all(size_t end, bool is_all) {
+static void reserve_all(const struct ps_front_table *table, size_t end, bool is_all) {
     for (size_t id = 0; id < end; id++) {
         if (is_any(&held[id])) {
             /* relaxed: acquired when they were held. */
-            reserve_held(ps_load_relaxed(&ps_front_table.x_fronts[id]), &held[id], is_all);
+            reserve_held(ps_load_relaxed(&table->x_fronts[id]), &held[id], is_all);
         }
     }
 }
 
-void ps_front_return_idle(bool is_all, bool is_alone) {
-    if (!ps_turn_begin(&x_holder)) {
-        return;
-    }
+static void return_idle(const struct ps_front_table *table, bool is_all, bool is_alone) {
     bool has_held = false;
-    size_t end = ps_front_end();
+    size_t end = ps_load_acquire(&table->x_end); /* acquire: as in ps_front_end */
     for (size_t id = 0; id < end; id++) {
         /* acquire: pairs with publish of front.c. */
-        struct ps_front *front = ps_load_acquire(&ps_front_table.x_fronts[id]);
+        struct ps_front *front = ps_load_acquire(&table->x_fronts[id]);
         held[id] = (struct classes){{0}};
         if (front != NULL && is_alone) {
             return_directly(front, is_all);
@@ -323,14 +340,24 @@ void ps_front_return_idle(bool is_all, bool is_alone) {
     }
     if (has_held && ps_front_uses_sequences()) {
         wait_for_answers();
-        reserve_all(end, is_all);
+        reserve_all(table, end, is_all);
         wait_for_answers();
     }
     for (size_t id = 0; has_held && id < end; id++) {
         if (is_any(&held[id])) {
             /* relaxed: acquired above. */
-            return_held(ps_load_relaxed(&ps_front_table.x_fronts[id]), &held[id], is_all);
+            return_held(ps_load_relaxed(&table->x_fronts[id]), &held[id], is_all);
         }
+    }
+}
+
+void ps_front_return_idle(bool is_all, bool is_alone) {
+    if (!ps_turn_begin(&x_holder)) {
+        return;
+    }
+    const struct ps_front_table *table;
+    for (size_t i = 0; (table = ps_front_table_at(i)) != NULL; i++) {
+        return_idle(table, is_all, is_alone);
     }
     ps_turn_end(&x_holder);
 }
@@ -364,6 +391,7 @@ static void empty(struct ps_front *front) {
                 ps_medium_fork_add(entries[k], i - PS_FRONT_LENGTHS);
             } else if (entries[k] != NULL) {
                 ps_store_fork_add(i, entries[k]);
+                count_returned(front, i, 1);
             }
         }
         front->x_state[i] = state & ~(PS_FRONT_HELD | PS_FRONT_COUNT);
@@ -378,15 +406,21 @@ void ps_front_fork_child(const struct ps_front *own) {
     if (ps_turn_is_own(&x_holder)) {
         return;
     }
-    for (size_t id = 0; id < ps_front_end(); id++) {
-        struct ps_front *front = ps_load_relaxed(&ps_front_table.x_fronts[id]);
-        if (front != NULL) {
-            empty(front);
+    struct ps_front_table *table;
+    bool is_first = own != NULL && own == ps_front_table.x_own; /* this thread is the first one */
+    for (size_t i = 0; (table = ps_front_table_at(i)) != NULL; i++) {
+        for (size_t id = 0; id < table->x_end; id++) {
+            if (table->x_fronts[id] != NULL) {
+                empty(table->x_fronts[id]);
+            }
         }
-    }
-    struct ps_front *first = ps_load_relaxed(&ps_front_table.x_own);
-    if (first != NULL && first != own) {
-        empty(first);
+        if (table->x_own != NULL && !is_first) {
+            empty(table->x_own);
+        }
+        if (i != 0 && table->x_own != NULL && !is_first) {
+            ps_front_drop(table->x_own);
+            table->x_own = NULL;
+        }
     }
     ps_turn_end(&x_holder);
 }

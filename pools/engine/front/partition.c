@@ -47,7 +47,7 @@ static struct ps_partition *make_locked(void) {
     return made;
 }
 
-static void set_name(struct ps_partition *partition, const char *name) {
+void ps_partition_set_name(struct ps_partition *partition, const char *name) {
     size_t length = name != NULL ? strnlen(name, PS_PARTITION_NAME_BYTES - 1) : 0;
     memset(partition->name, 0, sizeof partition->name);
     memcpy(partition->name, name != NULL ? name : "", length);
@@ -65,7 +65,7 @@ struct ps_partition *ps_partition_begin(const char *name, uint64_t limit_bytes) 
     if (partition == NULL) {
         return NULL;
     }
-    set_name(partition, name);
+    ps_partition_set_name(partition, name);
     partition->x_live_bytes = 0;
     partition->x_live_count = 0;
     partition->x_large_bytes = 0;
@@ -90,6 +90,25 @@ void ps_partition_end_record(struct ps_partition *partition) {
         first_free = partition;
     }
     ps_lock_release(&table_lock);
+}
+
+/* ---- counts ---- */
+
+/* relaxed, all: a snapshot. */
+void ps_partition_read(const struct ps_partition *partition, struct ps_partition_use *use) {
+    const struct ps_extents *extents = &partition->extents;
+    *use = (struct ps_partition_use){
+        .live_bytes = ps_load_relaxed(&partition->x_live_bytes),
+        .live_count = ps_load_relaxed(&partition->x_live_count),
+        .large_bytes = ps_load_relaxed(&partition->x_large_bytes),
+        .large_count = ps_load_relaxed(&partition->x_large_count),
+        .made_count = ps_load_relaxed(&partition->x_made_count),
+        .peak_bytes = ps_load_relaxed(&partition->x_peak_bytes),
+        .limit_bytes = ps_load_relaxed(&partition->x_limit_bytes),
+        .refused_count = ps_load_relaxed(&partition->x_refused_count),
+        .mapped_bytes = ps_load_relaxed(&extents->x_used) << PS_GRANULE_SHIFT,
+        .held_bytes = ps_load_relaxed(&extents->x_dirty_free) << PS_GRANULE_SHIFT,
+    };
 }
 
 /* ---- stores ---- */

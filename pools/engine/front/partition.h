@@ -53,6 +53,7 @@ struct ps_partition {
     uint32_t index;        /* constant */
     bool is_object;        /* the program has its value: shim/heap.c; constant as name */
     char name[PS_PARTITION_NAME_BYTES];        /* terminated; constant while it exists */
+    struct ps_front_table *fronts;             /* of its own; NULL: none. Constant */
     struct ps_partition *next_free;            /* of those without a partition */
     struct ps_store *x_stores[PS_CLASS_LIMIT]; /* NULL: none yet */
 };
@@ -85,6 +86,9 @@ struct ps_partition *ps_partition_at(uint32_t index);
  * exhausted. name: NULL, or copied, and cut where it is too long. */
 struct ps_partition *ps_partition_begin(const char *name, uint64_t limit_bytes);
 
+/* Changes the name: before other threads have the partition. */
+void ps_partition_set_name(struct ps_partition *partition, const char *name);
+
 /* Returns the record; its state is ENDING, its extents are empty. */
 void ps_partition_end_record(struct ps_partition *partition);
 
@@ -92,6 +96,22 @@ static inline bool ps_partition_is(const struct ps_partition *partition,
                                    enum ps_partition_state state) {
     return ps_load_seq_cst(&partition->x_state) == (uint32_t)state; /* see ps_partition_leave */
 }
+
+/* ---- counts ---- */
+
+struct ps_partition_use {
+    uint64_t live_bytes; /* and so on: as above */
+    uint64_t live_count;
+    uint64_t large_bytes;
+    uint64_t large_count;
+    uint64_t made_count;
+    uint64_t peak_bytes;
+    uint64_t limit_bytes;
+    uint64_t refused_count;
+    uint64_t mapped_bytes; /* of slabs and runs: addresses in use, not necessarily resident */
+    uint64_t held_bytes;   /* free granules that are resident, until they are purged */
+};
+void ps_partition_read(const struct ps_partition *partition, struct ps_partition_use *use);
 
 /* ---- stores ---- */
 
@@ -108,6 +128,17 @@ bool ps_partition_make_store(struct ps_partition *partition, uint32_t class_inde
 /* Takes a batch of blocks of a class from slabs that exist: as ps_store_take. */
 size_t ps_partition_take(struct ps_partition *partition, uint32_t class_index, void **blocks,
                          size_t most);
+
+/*
+ * Partitions with fronts (front.h) never end, and have no limit. Their small blocks count as live
+ * while they are in a front: they are counted a batch at a time.
+ */
+static inline void ps_partition_count(struct ps_partition *partition, uint32_t class_index,
+                                      uint64_t blocks) {
+    /* relaxed, both: counts. */
+    ps_add_relaxed(&partition->x_live_count, blocks);
+    ps_add_relaxed(&partition->x_live_bytes, blocks * ps_size_classes[class_index].block_bytes);
+}
 
 /* Returns the slabs and the extents of a partition whose state is ENDING, after end_large for each
  * other run. While no other thread uses it. Cost: its granules, and a system call for each long

@@ -156,13 +156,16 @@ static void prepare(void *block) {
     }
 }
 
-static void shuffle(void **blocks, size_t count) {
+void ps_hard_prepare(void **blocks, size_t count) {
     struct ps_hard_shard *shard = ps_hard_make_shard_here();
     for (size_t i = count; shard != NULL && i > 1; i--) {
         size_t other = ps_hard_random_below(shard, i);
         void *block = blocks[i - 1];
         blocks[i - 1] = blocks[other];
         blocks[other] = block;
+    }
+    for (size_t i = 0; i < count; i++) {
+        prepare(blocks[i]);
     }
 }
 
@@ -173,10 +176,7 @@ static void *take_stored(uint32_t class_index, bool is_any_node) {
     bool is_over = ps_front_thread.end == PS_FRONT_END_OVER;
     size_t most = is_over ? 1 : ps_front_batch(class_index);
     size_t count = ps_store_take(class_index, blocks, most, NULL, is_any_node);
-    shuffle(blocks, count);
-    for (size_t i = 0; i < count; i++) {
-        prepare(blocks[i]);
-    }
+    ps_hard_prepare(blocks, count);
     while (count > 1 && ps_front_push(ps_front_thread.own, class_index, blocks[count - 1])) {
         count--;
     }
@@ -272,19 +272,8 @@ void *ps_hard_alloc(uint32_t class_index, size_t bytes, size_t sample_bytes) {
                : alloc_event(class_index, bytes, sample_bytes);
 }
 
-/* Takes a random one of a batch. */
-void *ps_hard_alloc_in(struct ps_partition *partition, uint32_t class_index, size_t bytes) {
-    void *blocks[PS_STORE_BATCH];
-    size_t count = ps_partition_take_some(partition, class_index, blocks, PS_STORE_BATCH);
-    if (count == 0) {
-        return NULL;
-    }
-    shuffle(blocks, count);
-    if (count > 1) {
-        ps_store_give(class_index, &blocks[1], count - 1);
-    }
-    prepare(blocks[0]);
-    return begin_life(blocks[0], ps_size_classes[class_index].block_bytes, bytes);
+void *ps_hard_begin_life(void *block, uint32_t class_index, size_t bytes) {
+    return begin_life(block, ps_size_classes[class_index].block_bytes, bytes);
 }
 
 static PS_NOINLINE void *alloc_unclassed(size_t bytes) {
@@ -323,21 +312,12 @@ PS_INLINE void fetch_ahead(const char *block, const char *earlier, size_t block_
     }
 }
 
-/* Returns a block that leaves the quarantine. */
-static void leave(uint32_t class_index, void *block) {
-    if (ps_slab_of(block)->extent != NULL) {
-        ps_store_give(class_index, &block, 1);
-    } else {
-        ps_front_put(&ps_front_table, class_index, block);
-    }
-}
-
 /* The same for a thread whose shard does not exist yet. */
 static PS_NOINLINE void hold_first(uint32_t class_index, void *block) {
     struct ps_hard_shard *shard = ps_hard_make_shard_here();
     void *other = shard != NULL ? ps_hard_swap(shard, class_index, block) : block;
     if (other != NULL) {
-        leave(class_index, other);
+        ps_hard_leave(class_index, other);
     }
 }
 
@@ -387,7 +367,7 @@ static PS_NOINLINE void free_slow(void *block) {
     size_t block_bytes = block_bytes_of(slab);
     end_life(block, mark, block_bytes);
     hold(slab->class_index, block, block_bytes);
-    if (partition != NULL) {
+    if (partition != NULL && partition->fronts == NULL) {
         ps_partition_discharge(partition, block_bytes, false);
     }
 }

@@ -60,7 +60,15 @@ void ps_hard_start(const struct ps_config *config);
  * ENOMEM. */
 void *ps_hard_alloc(uint32_t class_index, size_t bytes, size_t sample_bytes);
 
-/* The same in a partition. */
+/* Parts of it. The first makes a free block live; the second shuffles blocks from the store, and
+ * zeroes those that need it. */
+void *ps_hard_begin_life(void *block, uint32_t class_index, size_t bytes);
+void ps_hard_prepare(void **blocks, size_t count);
+
+/* Returns a block that leaves the quarantine to the thread's front, or to its partition. */
+void ps_hard_leave(uint32_t class_index, void *block);
+
+/* The same as ps_hard_alloc in a partition. */
 void *ps_hard_alloc_in(struct ps_partition *partition, uint32_t class_index, size_t bytes);
 
 /* The entry points alloc and free_block of these levels: mode.h. */

@@ -26,14 +26,19 @@ static bool is_within(const struct ps_partition *partition, uint64_t live_bytes)
     return limit == 0 || live_bytes <= limit;
 }
 
+static void note_peak(struct ps_partition *partition, uint64_t live_bytes) {
+    uint64_t peak = ps_load_relaxed(&partition->x_peak_bytes);
+    while (live_bytes > peak &&
+           !ps_cas_weak_relaxed(&partition->x_peak_bytes, &peak, live_bytes)) { /* ends: it rises */
+    }
+}
+
 static bool charge_bytes(struct ps_partition *partition, uint64_t bytes) {
     uint64_t live = ps_add_relaxed(&partition->x_live_bytes, bytes) + bytes;
     if (PS_UNLIKELY(!is_within(partition, live))) {
         return false;
     }
-    uint64_t peak = ps_load_relaxed(&partition->x_peak_bytes);
-    while (live > peak && !ps_cas_weak_relaxed(&partition->x_peak_bytes, &peak, live)) {
-    }
+    note_peak(partition, live);
     return true;
 }
 
@@ -170,6 +175,107 @@ size_t ps_partition_take_some(struct ps_partition *partition, uint32_t class_ind
     return count;
 }
 
+/* ---- fronts ---- */
+
+bool ps_partition_add_fronts(struct ps_partition *partition) {
+    partition->fronts = ps_front_table_take(partition);
+    return partition->fronts != NULL;
+}
+
+void ps_partition_give(struct ps_partition *partition, uint32_t class_index, void **blocks,
+                       size_t count) {
+    if (count != 0) {
+        ps_store_give(class_index, blocks, count);
+        ps_partition_count(partition, class_index, -(uint64_t)count);
+    }
+}
+
+size_t ps_partition_refill(struct ps_partition *partition, uint32_t class_index, void **blocks) {
+    struct ps_front_table *table = partition->fronts;
+    struct ps_front *own = ps_front_own_in(table, ps_front_thread.own);
+    size_t most = 1;
+    if (ps_front_thread.own != &ps_front_none) { /* its destructors have not run */
+        ps_maintenance_tick();
+        ps_front_reset_in(table, own, class_index);
+        (void)ps_front_raise_in(table, own, class_index);
+        most = ps_max(ps_front_batch(class_index), 1);
+    }
+    size_t count = ps_partition_take_some(partition, class_index, blocks, most);
+    ps_partition_count(partition, class_index, count);
+    ps_add_relaxed(&partition->x_made_count, (uint64_t)count);
+    note_peak(partition, ps_load_relaxed(&partition->x_live_bytes));
+    return count;
+}
+
+static void put_full(struct ps_partition *partition, uint32_t class_index, void *block) {
+    struct ps_front_table *table = partition->fronts;
+    struct ps_front *own = ps_front_own_in(table, ps_front_thread.own);
+    void *taken[PS_STORE_BATCH + 1];
+    size_t count = 0;
+    if (ps_front_thread.own != &ps_front_none) { /* as above */
+        ps_maintenance_tick();
+        if (ps_front_raise_in(table, own, class_index) &&
+            ps_front_push_in(table, ps_front_own_in(table, ps_front_thread.own), class_index,
+                             block)) {
+            return;
+        }
+        for (size_t batch = ps_front_batch(class_index); count < batch; count++) {
+            taken[count] = ps_front_pop_in(table, own, class_index);
+            if (taken[count] == NULL) {
+                break;
+            }
+        }
+        /* Takes that are none. */
+        ps_add_relaxed(&ps_store_x_counts[class_index].x_singles, -(uint64_t)count);
+    }
+    if (count == 0 || !ps_front_push_in(table, own, class_index, block)) {
+        taken[count++] = block;
+    }
+    ps_partition_give(partition, class_index, taken, count);
+}
+
+void ps_partition_put(struct ps_partition *partition, uint32_t class_index, void *block) {
+    struct ps_front_table *table = partition->fronts;
+    struct ps_front *own = ps_front_own_in(table, ps_front_thread.own);
+    if (PS_UNLIKELY(!ps_front_push_in(table, own, class_index, block))) {
+        put_full(partition, class_index, block);
+    }
+}
+
+/* The lowest of a batch leaves first; all others are marked. */
+static PS_NOINLINE void *refill(struct ps_partition *partition, uint32_t class_index) {
+    void *blocks[PS_STORE_BATCH];
+    size_t count = ps_partition_refill(partition, class_index, blocks);
+    for (; count > 1; count--) {
+        ps_mark_set(blocks[count - 1]);
+        ps_partition_put(partition, class_index, blocks[count - 1]);
+    }
+    if (PS_LIKELY(count != 0)) {
+        ps_mark_clear(blocks[0]);
+    }
+    return count != 0 ? blocks[0] : NULL;
+}
+
+static inline void *take_fronted(struct ps_partition *partition, uint32_t class_index) {
+    void *block = ps_partition_pop(partition, class_index);
+    return PS_LIKELY(block != NULL) ? ps_front_unmark(block) : refill(partition, class_index);
+}
+
+void *ps_partition_alloc_few(struct ps_partition *partition, size_t bytes) {
+    struct ps_front_words *words = &ps_front_thread;
+    bytes += bytes == 0;
+    if (PS_UNLIKELY(bytes >= words->fast_limit)) {
+        return ps_partition_alloc(partition, bytes, 1, false);
+    }
+    words->left_bytes -= (int64_t)bytes;
+    if (PS_UNLIKELY(words->left_bytes < 0)) {
+        (void)ps_front_count_event(); /* as in count_bytes */
+    }
+    return take_fronted(partition, ps_size_class_of_few(bytes));
+}
+
+/* ---- any mode ---- */
+
 void *ps_partition_alloc_large(struct ps_partition *partition,
                                const struct ps_partition_request *request) {
     bool is_zero = false;
@@ -187,7 +293,11 @@ void *ps_partition_alloc_plain(struct ps_partition *partition,
         return ps_partition_alloc_large(partition, request);
     }
     void *block = NULL;
-    (void)ps_partition_take_some(partition, class_index, &block, 1);
+    if (partition->fronts != NULL) {
+        block = take_fronted(partition, class_index);
+    } else {
+        (void)ps_partition_take_some(partition, class_index, &block, 1);
+    }
     return block != NULL && request->is_zeroed ? ps_bytes_zero_block(block, request->bytes) : block;
 }
 
@@ -229,6 +339,10 @@ void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t al
     }
     bool is_large;
     size_t counted = counted_bytes(block, &is_large);
+    if (partition->fronts != NULL && !is_large) {
+        count_bytes(counted);
+        return block; /* it was counted when it left the store */
+    }
     if (PS_UNLIKELY(!charge(partition, counted, is_large))) { /* rounded up, it is too much */
         ps_heap_free(block);
         return refuse(partition);
@@ -241,6 +355,14 @@ void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t al
 
 void ps_partition_free_small(struct ps_slab *slab, void *block) {
     struct ps_partition *partition = ps_partition_of_slab(slab);
+    if (partition->fronts != NULL) {
+        if (PS_UNLIKELY(ps_mark_is_set(block))) {
+            ps_front_free_misused(block);
+        }
+        ps_mark_set(block); /* first: another thread may take it at once */
+        ps_partition_put(partition, slab->class_index, block);
+        return;
+    }
     size_t bytes = ps_slab_class(slab)->block_bytes;
     struct ps_front_words *words = &ps_front_thread;
     ps_store_give_range(slab->class_index, block, 1);
@@ -261,20 +383,4 @@ struct ps_partition *ps_partition_of(const void *block) {
     }
     bool is_large = !ps_block_is_medium(slot) && ps_block_is_large(slot, block);
     return is_large ? ps_large_partition(slot) : NULL;
-}
-
-void ps_partition_read(const struct ps_partition *partition, struct ps_partition_use *use) {
-    const struct ps_extents *extents = &partition->extents;
-    *use = (struct ps_partition_use){
-        .live_bytes = ps_load_relaxed(&partition->x_live_bytes),
-        .live_count = ps_load_relaxed(&partition->x_live_count),
-        .large_bytes = ps_load_relaxed(&partition->x_large_bytes),
-        .large_count = ps_load_relaxed(&partition->x_large_count),
-        .made_count = ps_load_relaxed(&partition->x_made_count),
-        .peak_bytes = ps_load_relaxed(&partition->x_peak_bytes),
-        .limit_bytes = ps_load_relaxed(&partition->x_limit_bytes),
-        .refused_count = ps_load_relaxed(&partition->x_refused_count),
-        .mapped_bytes = ps_load_relaxed(&extents->x_used) << PS_GRANULE_SHIFT,
-        .held_bytes = ps_load_relaxed(&extents->x_dirty_free) << PS_GRANULE_SHIFT,
-    };
 }

@@ -22,7 +22,9 @@
 #ifndef PS_HEAP_PARTITION_PATH_H
 #define PS_HEAP_PARTITION_PATH_H
 
+#include "pools/engine/front/front.h"
 #include "pools/engine/front/partition.h"
+#include "pools/engine/heap/front_thread.h"
 #include "pools/engine/heap/large.h"
 
 #include <stdbool.h>
@@ -50,6 +52,13 @@ bool ps_partition_reset(struct ps_partition *partition);
  * allocates nothing. False as above. */
 bool ps_partition_leave(struct ps_partition *partition);
 
+/*
+ * Gives a new partition fronts: freed blocks wait there for the next requests, as those of the
+ * plain heap, without a lock. It must never end, nor have a limit; its small blocks count as live
+ * while they are in a front. False: PS_FRONT_APART partitions have some.
+ */
+bool ps_partition_add_fronts(struct ps_partition *partition);
+
 /* ---- blocks ---- */
 
 /* A block of `bytes` (0: 1), at a multiple of align, a power of two; at least 16, or 8 of up to 8
@@ -58,22 +67,11 @@ bool ps_partition_leave(struct ps_partition *partition);
 void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t align,
                          bool is_zeroed);
 
+/* The same of a partition with fronts, without alignment: a few instructions more than malloc. */
+void *ps_partition_alloc_few(struct ps_partition *partition, size_t bytes);
+
 /* The partition of a live block; NULL: of the plain heap, or the address is none of a block. */
 struct ps_partition *ps_partition_of(const void *block);
-
-struct ps_partition_use {
-    uint64_t live_bytes; /* and so on: as in struct ps_partition */
-    uint64_t live_count;
-    uint64_t large_bytes;
-    uint64_t large_count;
-    uint64_t made_count;
-    uint64_t peak_bytes;
-    uint64_t limit_bytes;
-    uint64_t refused_count;
-    uint64_t mapped_bytes; /* of slabs and runs: addresses in use, not necessarily resident */
-    uint64_t held_bytes;   /* free granules that are resident, until they are purged */
-};
-void ps_partition_read(const struct ps_partition *partition, struct ps_partition_use *use);
 
 /* ---- for the modes ---- */
 
@@ -96,6 +94,22 @@ size_t ps_partition_take_some(struct ps_partition *partition, uint32_t class_ind
 
 /* Frees a live block of a slab of a partition, and counts it. */
 void ps_partition_free_small(struct ps_slab *slab, void *block);
+
+/* A block of a class from the fronts of a partition that has some; NULL: there is none. */
+static inline void *ps_partition_pop(struct ps_partition *partition, size_t class_index) {
+    struct ps_front_table *table = partition->fronts;
+    return ps_front_pop_in(table, ps_front_own_in(table, ps_front_thread.own), class_index);
+}
+
+/* Puts a free block there, or where a full front leaves it. */
+void ps_partition_put(struct ps_partition *partition, uint32_t class_index, void *block);
+
+/* As ps_partition_take_some, for a front that is empty: `most` is up to PS_STORE_BATCH. */
+size_t ps_partition_refill(struct ps_partition *partition, uint32_t class_index, void **blocks);
+
+/* Returns blocks of a batch that are not allocated, or leave the front. */
+void ps_partition_give(struct ps_partition *partition, uint32_t class_index, void **blocks,
+                       size_t count);
 
 /* Counts a block that was freed; is_large: above the classes. Ends the partition with the last one
  * if it is LEAVING. The block has been returned. */

@@ -1,4 +1,4 @@
-// sources: shim/introspect.c shim/stats.c shim/stats_table.c shim/stats_json.c
+// sources: shim/introspect.c shim/stats.c shim/stats_table.c shim/stats_heaps.c shim/stats_json.c
 // sources: shim/exit_output.c shim/report_open.c
 // libc: glibc
 // sources: shim/process.c shim/config.c shim/config_number.c shim/config_value.c

@@ -1,4 +1,4 @@
-// sources: shim/stats.c shim/stats_table.c shim/stats_json.c
+// sources: shim/stats.c shim/stats_table.c shim/stats_heaps.c shim/stats_json.c
 // sources: shim/stats_live.c
 // sources: shim/exit_output.c shim/report_open.c
 // libc: glibc
