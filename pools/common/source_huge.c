@@ -9,20 +9,13 @@
 
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
-#include "pools/engine/os/syscall.h"
+#include "pools/engine/os/hugetlb.h"
 
 #include <errno.h>
 #include <poolshim/pages.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define ALIGN_LIMIT ((size_t)64 << 10)
-#define PAGE_BYTES_LIMIT ((size_t)1 << 40) /* the longest huge page of any processor is 16 GiB */
-
-/* The flags of mmap that name huge pages of this size. */
-static int flags_of(size_t page_bytes) {
-    return MAP_HUGETLB | (int)((unsigned)ps_log2(page_bytes) << MAP_HUGE_SHIFT);
-}
 
 static bool is_in_pages(const struct ps_source_huge *source, size_t bytes) {
     return bytes >= source->page_bytes || (source->flags & PS_HUGE_ONLY) != 0;
@@ -38,7 +31,7 @@ static struct ps_source_mmap ordinary(void) {
 static void *map_huge(struct ps_source_huge *source, size_t whole) {
     /* Without MAP_NORESERVE: the pages are counted as taken now, not at the first touch. */
     void *chunk = mmap(NULL, whole, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | flags_of(source->page_bytes), -1, 0);
+                       MAP_PRIVATE | MAP_ANONYMOUS | ps_hugetlb_flags(source->page_bytes), -1, 0);
     bool is_given = chunk != MAP_FAILED;
     /* relaxed: counts; the memory is not published by them. */
     ps_add_relaxed(is_given ? &source->x_huge_count : &source->x_refused_count, 1);
@@ -79,48 +72,16 @@ static void huge_free(struct ps_source *source, void *chunk, size_t bytes) {
     mappings.source.free(&mappings.source, chunk, ps_round_up(ps_max(bytes, 1), own->page_bytes));
 }
 
-/* Takes "Hugepagesize:    2048 kB" of /proc/meminfo. */
-static void note_usual_bytes(void *context, char *line) {
-    static const char name[] = "Hugepagesize:";
-    if (strncmp(line, name, sizeof name - 1) != 0) {
-        return;
-    }
-    const char *text = line + sizeof name - 1;
-    text += strspn(text, " \t");
-    uint64_t kib;
-    if (ps_file_number(&text, &kib) && kib <= PAGE_BYTES_LIMIT >> 10) {
-        *(size_t *)context = (size_t)kib << 10;
-    }
-}
-
-static size_t usual_bytes(void) {
-    size_t bytes = 0;
-    char buffer[512];
-    ps_file_lines("/proc/meminfo", buffer, sizeof buffer, note_usual_bytes, &bytes);
-    return bytes;
-}
-
-/* Asks whether the system knows huge pages of this size; takes none. Returns 0 or an errno. */
-static int probe(size_t page_bytes) {
-    void *probed = mmap(NULL, page_bytes, PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags_of(page_bytes), -1, 0);
-    if (probed == MAP_FAILED) {
-        return errno == EINVAL || errno == EOPNOTSUPP ? ENOSYS : errno;
-    }
-    (void)munmap(probed, page_bytes);
-    return 0;
-}
-
 bool ps_source_huge_init(struct ps_source_huge *source, size_t page_bytes, unsigned flags) {
     *source = (struct ps_source_huge){.source = {huge_alloc, huge_free}, .flags = PS_HUGE_ONLY};
-    if ((page_bytes != 0 && !ps_is_power_of_two(page_bytes)) || page_bytes > PAGE_BYTES_LIMIT ||
-        (flags & ~(unsigned)PS_HUGE_ONLY) != 0) {
+    if ((page_bytes != 0 && !ps_is_power_of_two(page_bytes)) ||
+        page_bytes > PS_HUGETLB_PAGE_BYTES_LIMIT || (flags & ~(unsigned)PS_HUGE_ONLY) != 0) {
         errno = EINVAL;
         return false;
     }
     int saved_errno = errno;
-    size_t wanted = page_bytes != 0 ? page_bytes : usual_bytes();
-    int error = ps_is_power_of_two(wanted) ? probe(wanted) : ENOSYS;
+    size_t wanted = page_bytes != 0 ? page_bytes : ps_hugetlb_usual_bytes();
+    int error = ps_is_power_of_two(wanted) ? ps_hugetlb_probe(wanted) : ENOSYS;
     if (error != 0) {
         errno = error;
         return false;
