@@ -280,6 +280,10 @@ class Core(Memory):
                     found[index * ENTRY_BYTES + ENTRY_BYTES - 1] = PRESENT
         return bytes(found)
 
+    def set_aside(self) -> list[tuple[int, int]]:
+        """The core does not tell."""
+        return []
+
     def used(self, address: int, pages: int) -> Iterator[bool]:
         """Whether each page has something in the core."""
         while pages:

@@ -34,6 +34,7 @@ PAGES_AT_ONCE = 1 << 20
 PRESENT, SWAPPED = 0x80, 0x40  # of the highest byte of an entry
 IS_RESIDENT = bytes(int(bool(value & PRESENT)) for value in range(256))
 IS_TOUCHED = bytes(int(bool(value & (PRESENT | SWAPPED))) for value in range(256))
+SET_ASIDE = re.compile(rb"^(\w+)-(\w+) .*/anon_hugepage\b", re.M)  # of maps
 READ_BYTES_MAX = 4 << 20  # at once: from swap, too, without seeming to be blocked
 BYTES_MAX = 8 << 30  # of a reading; the slots of a heap of 4 TiB
 SPARE_BYTES = 256 << 20  # beyond twice what the process has in memory, and in swap
@@ -63,6 +64,7 @@ class Memory:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.pagemap = -1
+        self.huge: list[tuple[int, int]] | None = None
         self.closing: weakref.finalize[..., Memory] | None = None
         self.end_s = self.bytes_left = self.pages_left = math.inf  # outside of a reading
 
@@ -85,6 +87,7 @@ class Memory:
             yield
             return
         self.end_s = time.monotonic() + seconds
+        self.huge = None
         try:
             self.allow_bytes()
             self.pages_left = PAGES_MAX
@@ -188,9 +191,26 @@ class Memory:
             raise self.unreadable(page * PAGE_BYTES)  # beyond the last address
         raise control.gone(self.pid)  # it has ended, and so have its tables
 
+    def set_aside(self) -> list[tuple[int, int]]:
+        """Pages [first, end) of mappings in huge pages that the system has set aside."""
+        if self.huge is None:
+            try:
+                found = SET_ASIDE.findall(files.read_proc(self.pid, "maps"))
+            except OSError as error:
+                raise control.explain(self.pid, error.errno or 0, "its mappings") from None
+            self.huge = [(int(one, 16) // PAGE_BYTES, int(two, 16) // PAGE_BYTES)
+                         for one, two in found]  # fmt: skip
+        return self.huge
+
     def resident(self, address: int, count: int) -> bytes:
-        """Which pages are in memory."""
-        return self.pages(address, count, IS_RESIDENT)
+        """Which pages are in memory, as the system counts it: not those of hugetlb."""
+        found = self.pages(address, count, IS_RESIDENT)
+        first = address // PAGE_BYTES
+        for start, end in self.set_aside():
+            low, high = max(start, first) - first, min(end, first + count) - first
+            if low < high:
+                found = found[:low] + bytes(high - low) + found[high:]
+        return found
 
     def touched(self, address: int, count: int) -> bytes:
         """Which are, or are in swap."""
