@@ -79,6 +79,32 @@ static void set_option(struct reading *reading, const struct ps_option *option,
     reading->settings->origins[option - ps_options] = (uint8_t)reading->site.origin;
 }
 
+static const char former_name[] = "THP"; /* of HUGE, until the next version */
+
+static bool is_former(struct ps_str name, enum ps_origin origin) {
+    return origin == PS_ORIGIN_CONF ? ps_str_equals_any_case(name, ps_str_of(former_name))
+                                    : ps_str_equals(name, former_name);
+}
+
+/* Translates the value of the former option. POOLSHIM_HUGE wins, wherever it is. */
+static void set_former(struct reading *reading, struct ps_str value) {
+    static const char *const words[][2] = {{"auto", "auto"}, {"always", "thp"}, {"never", "off"}};
+    const struct ps_option *option = &ps_options[PS_OPTION_HUGE];
+    value = ps_str_trim(value);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (ps_str_equals_any_case(value, ps_str_of(words[i][0]))) {
+            ps_config_report_former(&reading->site, former_name, option, words[i][1]);
+            if (reading->settings->origins[PS_OPTION_HUGE] != PS_ORIGIN_VARIABLE) {
+                set_option(reading, option, ps_str_of(words[i][1]));
+            }
+            return;
+        }
+    }
+    if (value.length != 0) {
+        report_value(reading, option, value, ps_str_of("is not a value of its former name, THP"));
+    }
+}
+
 static bool is_name_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
@@ -152,6 +178,10 @@ static void set_pair(struct reading *reading, struct ps_str pair) {
         return;
     }
     const struct ps_option *option = find_option(name, reading->site.origin);
+    if (is_former(name, reading->site.origin)) {
+        set_former(reading, value);
+        return;
+    }
     if (option == NULL) {
         reading->fault_count++;
         ps_config_report_unknown(&reading->site, name);
@@ -173,6 +203,10 @@ static void visit(void *context, const struct ps_environment_entry *entry) {
     const struct ps_option *option = find_option(entry->name, PS_ORIGIN_VARIABLE);
     bool is_packed = option == &ps_options[PS_OPTION_CONF];
     if (is_packed != (reading->site.origin == PS_ORIGIN_CONF)) {
+        return;
+    }
+    if (is_former(entry->name, PS_ORIGIN_VARIABLE)) {
+        set_former(reading, entry->value);
         return;
     }
     if (option == NULL) {
@@ -336,6 +370,7 @@ uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_inp
     visit_environment(input, visit, &reading);
     reading.fault_count += settle_classes(settings, input->message_fd);
     reading.fault_count += settle_modes(settings, input->message_fd);
+    reading.fault_count += input->settle != NULL ? input->settle(settings, input->message_fd) : 0;
     if (settings->help) {
         ps_config_list_options(input->message_fd);
     }
@@ -344,23 +379,3 @@ uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_inp
     }
     return reading.fault_count;
 }
-
-/* Written once by ps_shim_configure, before any second thread can read it. */
-static PS_SPARSE struct ps_settings process_settings;
-
-void ps_shim_configure(struct ps_config *out, char *const *environment) {
-    const struct ps_config_input input = {
-        .environment = environment,
-        .environment_file = "/proc/self/environ",
-        .is_secure = ps_auxiliary(AT_SECURE) != 0,
-        .message_fd = STDERR_FILENO,
-    };
-    uint32_t fault_count = ps_config_read(&process_settings, &input);
-    if (fault_count > 0 && process_settings.strict) {
-        ps_config_report_stop(input.message_fd, fault_count);
-        ps_syscall3(SYS_exit_group, PS_EXIT_STRICT, 0, 0);
-    }
-    *out = process_settings.engine;
-}
-
-const struct ps_settings *ps_shim_settings(void) { return &process_settings; }

@@ -30,6 +30,7 @@ enum ps_option_type {
     PS_TYPE_LIMIT,  /* a size as above, a percentage or a word that means off; ps_limit_setting */
     PS_TYPE_COUNT,  /* decimal; uint32_t */
     PS_TYPE_WORD,   /* one word of a list; an enum */
+    PS_TYPE_HUGE,   /* likewise, the last one perhaps with a colon and a size; ps_huge_setting */
     PS_TYPE_SWITCH, /* 0, 1, true, false, on, off; bool */
     PS_TYPE_LIST,   /* sizes separated by commas; class_bytes and class_count */
     PS_TYPE_REPORT, /* a switch or a file name; stats_target and stats_path */
@@ -101,6 +102,9 @@ struct ps_config_input {
     const char *environment_file; /* /proc/self/environ */
     bool is_secure;               /* AT_SECURE: the environment is ignored */
     int message_fd;
+    /* Compares the settings with the machine, as ps_config_settle_huge does; NULL: they are left.
+     */
+    uint32_t (*settle)(struct ps_settings *settings, int message_fd);
 };
 
 /*
@@ -109,6 +113,15 @@ struct ps_config_input {
  * caller acts on STRICT. One thread at a time.
  */
 uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_input *input);
+
+/* ---- the settings of the process (config_process.c) ---- */
+
+/*
+ * Chooses the size of the pages of POOLSHIM_HUGE=hugetlb, and turns it off where the machine has
+ * none of the size, or HARDEN is on. One line for each fault, also where no page is set aside:
+ * returns their number.
+ */
+uint32_t ps_config_settle_huge(struct ps_settings *settings, int message_fd);
 
 /*
  * Reads the process's environment into *out and the static settings. Called exactly once. Does
@@ -134,6 +147,9 @@ enum ps_number_fault ps_value_parse_count(struct ps_str text, uint64_t *out);
  * unit there may be up to nine digits after a point; fractions of a byte are dropped. */
 enum ps_number_fault ps_value_parse_size(struct ps_str text, uint64_t *bytes);
 
+/* A size that huge pages can have: a power of two, PS_HUGETLB_BYTES_LEAST to _MOST. */
+enum ps_number_fault ps_value_parse_huge_size(struct ps_str text, uint64_t *bytes);
+
 /* 0 to 100, perhaps with digits after a point, which are dropped; PS_NUMBER_OVERFLOW above. */
 enum ps_number_fault ps_value_parse_percent(struct ps_str text, uint64_t *percent);
 
@@ -150,7 +166,7 @@ bool ps_value_parse(const struct ps_option *option, struct ps_str value,
 void ps_value_print(const struct ps_option *option, const struct ps_settings *settings,
                     struct ps_text *text);
 
-/* The permitted values of the option: "8..64KiB", "auto, always, never". */
+/* The permitted values of the option: "8..64KiB", "abort, warn, ignore". */
 void ps_value_print_range(const struct ps_option *option, struct ps_text *text);
 
 /* ---- messages on stderr, and the listings (config_report.c) ---- */
@@ -161,7 +177,7 @@ struct ps_config_site {
     enum ps_origin origin;
 };
 
-/* `poolshim: POOLSHIM_THP: "yes" is not one of auto, always, never; using auto` */
+/* `poolshim: POOLSHIM_FOREIGN: "yes" is not one of abort, warn, ignore; using abort` */
 void ps_config_report_value(const struct ps_config_site *site, const struct ps_option *option,
                             struct ps_str value, const struct ps_settings *settings,
                             struct ps_str reason);
@@ -175,6 +191,10 @@ void ps_config_report_malformed(const struct ps_config_site *site, struct ps_str
 /* A setting that contradicts another one: `poolshim: POOLSHIM_<option>: <reason>`. */
 void ps_config_report_contradiction(int message_fd, const struct ps_option *option,
                                     struct ps_str reason);
+
+/* An option by its former name: `poolshim: POOLSHIM_THP: is POOLSHIM_HUGE=<value> now`. */
+void ps_config_report_former(const struct ps_config_site *site, const char *former,
+                             const struct ps_option *option, const char *value);
 
 void ps_config_report_secure(int message_fd);
 void ps_config_report_stop(int message_fd, uint32_t fault_count);

@@ -95,3 +95,10 @@ enum ps_number_fault ps_value_parse_percent(struct ps_str text, uint64_t *percen
     }
     return fault;
 }
+
+enum ps_number_fault ps_value_parse_huge_size(struct ps_str text, uint64_t *bytes) {
+    enum ps_number_fault fault = ps_value_parse_size(text, bytes);
+    bool is_fit = (*bytes & (*bytes - 1)) == 0 && *bytes >= PS_HUGETLB_BYTES_LEAST &&
+                  *bytes <= PS_HUGETLB_BYTES_MOST;
+    return fault != PS_NUMBER_FINE || is_fit ? fault : PS_NUMBER_MALFORMED;
+}

@@ -31,17 +31,21 @@ static const char *origin_name(enum ps_origin origin) {
     return "environment";
 }
 
-/* An option as its source writes it: POOLSHIM_THP, or thp in POOLSHIM_CONF. */
-static void add_name(struct ps_text *text, const struct ps_option *option, enum ps_origin origin) {
+/* An option as its source writes it: POOLSHIM_HUGE, or huge in POOLSHIM_CONF. */
+static void add_written(struct ps_text *text, const char *name, enum ps_origin origin) {
     if (origin != PS_ORIGIN_CONF) {
         ps_text_add(text, PS_ENVIRONMENT_PREFIX);
-        ps_text_add(text, option->name);
+        ps_text_add(text, name);
         return;
     }
-    for (const char *c = option->name; *c != '\0'; c++) {
+    for (const char *c = name; *c != '\0'; c++) {
         char lower = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
         ps_text_add_str(text, (struct ps_str){.data = &lower, .length = 1});
     }
+}
+
+static void add_name(struct ps_text *text, const struct ps_option *option, enum ps_origin origin) {
+    add_written(text, option->name, origin);
 }
 
 static void start_line(struct ps_text *text, char *buffer, const struct ps_config_site *site) {
@@ -110,6 +114,20 @@ void ps_config_report_contradiction(int message_fd, const struct ps_option *opti
     add_name(&text, option, site.origin);
     ps_text_add(&text, ": ");
     ps_text_add_str(&text, reason);
+    end_line(&text);
+}
+
+void ps_config_report_former(const struct ps_config_site *site, const char *former,
+                             const struct ps_option *option, const char *value) {
+    char buffer[LINE_BYTES];
+    struct ps_text text;
+    start_line(&text, buffer, site);
+    add_written(&text, former, site->origin);
+    ps_text_add(&text, ": is " PS_ENVIRONMENT_PREFIX);
+    ps_text_add(&text, option->name);
+    ps_text_add(&text, "=");
+    ps_text_add(&text, value);
+    ps_text_add(&text, " now; the next version will not read the old name");
     end_line(&text);
 }
 

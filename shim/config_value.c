@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <string.h>
 
-static_assert(sizeof(enum ps_thp) == sizeof(unsigned), "WORD fields are stored as unsigned");
 static_assert(sizeof(enum ps_background) == sizeof(unsigned), "WORD fields are stored as unsigned");
 static_assert(sizeof(enum ps_foreign) == sizeof(unsigned), "WORD fields are stored as unsigned");
 
@@ -185,6 +184,28 @@ static bool parse_limit(const struct ps_option *option, struct ps_str value,
     return true;
 }
 
+/* A word, or the last one with a colon and a size. */
+static bool parse_huge(const struct ps_option *option, struct ps_str size,
+                       struct ps_huge_setting *field, struct ps_text *reason) {
+    unsigned policy = 0;
+    uint64_t bytes = 0;
+    struct ps_str word = {.data = NULL};
+    (void)take_part(&size, ':', &word);
+    if (!parse_word(option->range, ps_str_trim(word), &policy, reason)) {
+        return false;
+    }
+    if (size.data != NULL &&
+        (policy != PS_HUGE_HUGETLB ||
+         ps_value_parse_huge_size(ps_str_trim(size), &bytes) != PS_NUMBER_FINE)) {
+        ps_text_add(reason, policy != PS_HUGE_HUGETLB
+                                ? "has a size, which only hugetlb takes"
+                                : "has no size of huge pages, such as 2MiB or 1GiB");
+        return false;
+    }
+    *field = (struct ps_huge_setting){.policy = (enum ps_huge)policy, .page_bytes = (size_t)bytes};
+    return true;
+}
+
 static bool parse_switch(struct ps_str value, bool *field, struct ps_text *reason) {
     unsigned index = 0;
     if (!parse_word(SWITCH_WORDS, value, &index, reason)) {
@@ -287,6 +308,8 @@ bool ps_value_parse(const struct ps_option *option, struct ps_str value,
         return parse_count_field(option, value, field, reason);
     case PS_TYPE_WORD:
         return parse_word(option->range, value, field, reason);
+    case PS_TYPE_HUGE:
+        return parse_huge(option, value, field, reason);
     case PS_TYPE_SWITCH:
         return parse_switch(value, field, reason);
     case PS_TYPE_LIST:
@@ -363,6 +386,13 @@ void ps_value_print(const struct ps_option *option, const struct ps_settings *se
     case PS_TYPE_WORD:
         print_word(option->range, *(const unsigned *)field, text);
         break;
+    case PS_TYPE_HUGE:
+        print_word(option->range, ((const struct ps_huge_setting *)field)->policy, text);
+        if (((const struct ps_huge_setting *)field)->page_bytes != 0) {
+            ps_text_add(text, ":");
+            ps_text_add_size(text, ((const struct ps_huge_setting *)field)->page_bytes);
+        }
+        break;
     case PS_TYPE_SWITCH:
         ps_text_add(text, *(const bool *)field ? "on" : "off");
         break;
@@ -391,7 +421,9 @@ void ps_value_print_default(const struct ps_option *option, struct ps_text *text
 void ps_value_print_range(const struct ps_option *option, struct ps_text *text) {
     switch (option->type) {
     case PS_TYPE_WORD:
+    case PS_TYPE_HUGE:
         add_words(text, option->range);
+        ps_text_add(text, option->type == PS_TYPE_HUGE ? ", hugetlb:SIZE" : "");
         break;
     case PS_TYPE_SWITCH:
         add_words(text, SWITCH_WORDS);

@@ -5,7 +5,7 @@
  * the page cache at once, where purge.h has the policy.) Pages are claimed during the system call,
  * which therefore runs without the lock. Locks: the depot's.
  */
-#include "pools/engine/os/os.h"
+#include "pools/engine/page/hugetlb.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
 #include "pools/pages/pages.h"
@@ -62,8 +62,8 @@ static bool purge_one(struct victim *victim) {
         size_t first = (size_t)__builtin_ctz(left);
         size_t pages = (size_t)__builtin_ctz(~(left >> first));
         uint32_t bits = ps_page_bits(first, pages);
-        if (ps_os_purge(victim->granule->run.base + (first << PS_PAGE_SHIFT),
-                        pages << PS_PAGE_SHIFT)) {
+        const struct ps_run *run = &victim->granule->run;
+        if (ps_hugetlb_purge(run, run->base + (first << PS_PAGE_SHIFT), pages << PS_PAGE_SHIFT)) {
             ps_purge_count(pages << PS_PAGE_SHIFT);
             has_purged = true;
         } else {

@@ -142,7 +142,7 @@ def of_run(summary: str, rows: list[option_table.Option]) -> Command:
             continue
         choices: tuple[str, ...] = ()
         metavar = {"SWITCH": "[=off]", "REPORT": "[=FILE]"}.get(row.type, "VALUE")
-        if row.type == "WORD":
+        if row.type in ("WORD", "HUGE"):
             choices = tuple(row.range.split("|"))
             metavar = "WORD"
         elif row.type == "PATH":

@@ -42,7 +42,8 @@ class Option(NamedTuple):
             return value
         if self.type in ("SIZE", "LIST", "PACKED"):
             return "0" if self.range.startswith("0") else ""
-        return {"COUNT": "0", "WORD": self.range.split("|")[0]}.get(self.type, "off")
+        return {"COUNT": "0", "WORD": self.range.split("|")[0],
+                "HUGE": self.range.split("|")[0]}.get(self.type, "off")
 
 
 def read_options(table: str) -> list[Option]:
@@ -57,6 +58,9 @@ def values_of(option: Option) -> str:
     """What may be written, as a cell of the table."""
     if option.type == "WORD":
         return ", ".join(f"`{word}`" for word in option.range.split("|"))
+    if option.type == "HUGE":
+        words = ", ".join(f"`{word}`" for word in option.range.split("|"))
+        return f"{words}, `hugetlb:SIZE`"
     if option.type == "SWITCH":
         return SWITCH_WORDS
     if option.type == "REPORT":

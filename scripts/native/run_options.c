@@ -264,6 +264,7 @@ static const char *value_name(const struct ps_option *option) {
     case PS_TYPE_COUNT:
         return " N";
     case PS_TYPE_WORD:
+    case PS_TYPE_HUGE:
         return " WORD";
     case PS_TYPE_SWITCH:
         return "[=off]";

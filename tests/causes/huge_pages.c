@@ -1,5 +1,5 @@
 // verdict: huge
-// environment: POOLSHIM_THP=always
+// environment: POOLSHIM_HUGE=thp
 /* SPDX-License-Identifier: MIT */
 /* Little touched blocks, in memory that requests huge pages. */
 #include "tests/causes/cause.h"

@@ -312,12 +312,12 @@ def test_program_with_the_address_sanitizer(folder: Path) -> None:
 
 def test_variables(mapper: Path) -> None:
     env = {"POOLSHIM_HARDNE": "1", "MALLOC_CONF": "narenas:1", "MALLOC_ARENA_MAX": "1",
-           "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0", "POOLSHIM_THP": "never"}  # fmt: skip
+           "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0", "POOLSHIM_HUGE": "off"}  # fmt: skip
     found = examine("--", mapper, env=env)
     assert found["takes_effect"] and codes(found, "warning") == ["setting"]
     assert codes(found, "note") == ["idle-variable"] * 3
     settings = {row["name"]: (row["value"], row["origin"]) for row in found["settings"]}
-    assert settings["THP"] == ("never", "environment")
+    assert settings["HUGE"] == ("off", "environment")
     assert settings["HARDEN"] == ("0", "default")
     check_fatal("strict", mapper, env={**env, "POOLSHIM_STRICT": "1"})
     assert examine("--", mapper, env={"POOLSHIM_STRICT": "1"})["takes_effect"]

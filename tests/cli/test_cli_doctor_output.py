@@ -58,18 +58,18 @@ def check_golden(name: str, text: str, **places: str | Path) -> None:
 
 
 def test_answer_is_not_buried_and_defaults_are_shown_when_asked_for(mapper: Path) -> None:
-    done = poolshim("doctor", mapper, env={"POOLSHIM_THP": "never"})
+    done = poolshim("doctor", mapper, env={"POOLSHIM_HUGE": "off"})
     lines = done.stdout.splitlines()
     assert lines[0] == "the preload takes effect in mapper"
     assert [line for line in lines if line.startswith("setting: ")] == [
-        "setting: THP never (environment)"
+        "setting: HUGE off (environment)"
     ]
     every = poolshim("doctor", "--settings", mapper).stdout
     assert every.count("(default)\n") > 10 and "setting: HARDEN 0 (default)\n" in every
 
 
 def test_plain_output(folder: Path, mapper: Path, shim: Path) -> None:
-    env = {"POOLSHIM_HARDNE": "1", "POOLSHIM_THP": "never", "MALLOC_ARENA_MAX": "1"}
+    env = {"POOLSHIM_HARDNE": "1", "POOLSHIM_HUGE": "off", "MALLOC_ARENA_MAX": "1"}
     done = poolshim("doctor", mapper, env=env)
     check_golden("doctor-effect", done.stdout, folder=folder)
     program = compile_program(folder, "static", PRINT_MAPS, "-static")
@@ -83,7 +83,7 @@ def test_plain_output(folder: Path, mapper: Path, shim: Path) -> None:
 def test_output_on_a_terminal(kind: str, folder: Path) -> None:
     shutil.copy(shutil.which("true") or "/bin/true", "/tmp/poolshim-doctor-golden")
     master, slave = pty.openpty()
-    env = bare_environment(COLUMNS="80", TERM="xterm", POOLSHIM_THP="never", POOLSHIM_HARDNE="1")
+    env = bare_environment(COLUMNS="80", TERM="xterm", POOLSHIM_HUGE="off", POOLSHIM_HARDNE="1")
     env.pop("NO_COLOR", None)
     if kind == "no-colour":
         env["NO_COLOR"] = "1"

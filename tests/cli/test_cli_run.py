@@ -41,8 +41,8 @@ pytestmark = pytest.mark.preload
 
 ROW = re.compile(r'^PS_OPTION\(\s*(\w+),\s*(\w+),\s*"[^"]*",\s*"([^"]*)"', re.M)
 OPTIONS = ROW.findall((ROOT / "shim" / "config.def").read_text())
-SAMPLES = {"SIZE": "64KiB", "LIMIT": "2GiB", "COUNT": "1", "SWITCH": "on", "LIST": "16,48",
-           "REPORT": "1", "PATH": "off", "PACKED": "thp:never"}  # fmt: skip
+SAMPLES = {"SIZE": "64KiB", "LIMIT": "2GiB", "HUGE": "off", "COUNT": "1", "SWITCH": "on",
+           "LIST": "16,48", "REPORT": "1", "PATH": "off", "PACKED": "huge:off"}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -142,9 +142,9 @@ def test_every_option_has_its_flag(name: str, kind: str, range_text: str) -> Non
 
 
 def test_the_library_takes_what_the_flags_say() -> None:
-    done = poolshim("run", "--verbose", "--harden", "2", "--thp=never", "true")
+    done = poolshim("run", "--verbose", "--harden", "2", "--huge=off", "true")
     assert re.search(r"HARDEN +2 +\(environment\)", done.stderr)
-    assert re.search(r"THP +never +\(environment\)", done.stderr)
+    assert re.search(r"HUGE +off +\(environment\)", done.stderr)
 
 
 @each_row(
@@ -152,13 +152,14 @@ def test_the_library_takes_what_the_flags_say() -> None:
     [
         (["--harden", "9"], '--harden: "9" is above the maximum, 3'),
         (["--harden=-1"], '--harden: "-1" is not a whole number'),
-        (["--thp", "yes"], '--thp: "yes" is not one of auto, always, never'),
+        (["--huge", "yes"], '--huge: "yes" is not one of auto, thp, off, hugetlb'),
         (["--verbose=perhaps"], '--verbose: "perhaps" is not one of 0, 1, true, false, on, off'),
         (["--size-classes", "16,40"],
          '--size-classes: "16,40" has an entry "40" that is not a multiple of 16'),
         (["--size-classes", "4096", "--small-max", "1K"],
          "POOLSHIM_SMALL_MAX: 1KiB is below 4KiB, the last entry of POOLSHIM_SIZE_CLASSES"),
-        (["--conf", "thp:no"], 'POOLSHIM_CONF: thp: "no" is not one of auto, always, never'),
+        (["--conf", "huge:no"],
+         'POOLSHIM_CONF: huge: "no" is not one of auto, thp, off, hugetlb'),
         (["--cache-max="], "--cache-max needs a value"),
         (["--hardne", "2"], "no option --hardne; the nearest is --harden"),
         (["--size-class=16"], "no option --size-class=16; the nearest is --size-classes"),
@@ -168,8 +169,8 @@ def test_the_library_takes_what_the_flags_say() -> None:
         (["--allocator", "jemaloc"],
          "--allocator: no jemaloc here (known: glibc, jemalloc, tcmalloc, mimalloc, poolshim, "
          "system; or a path with a slash)"),
-        (["--allocator", "system", "--thp", "never"],
-         "--thp is a setting of poolshim, not of system"),
+        (["--allocator", "system", "--huge", "off"],
+         "--huge is a setting of poolshim, not of system"),
         (["--allocator", "/no/such.so"], "/no/such.so: No such file or directory"),
         (["--allocator", str(POOLSHIM)],
          f"--allocator {POOLSHIM}: no shared library for this machine"),
@@ -260,13 +261,13 @@ def test_dry_run_prints_what_a_shell_can_run() -> None:
 
 
 def test_settings_are_listed_as_the_library_lists_them() -> None:
-    env = {"POOLSHIM_CONF": "thp:always", "POOLSHIM_HARDE": "1", "POOLSHIM_HARDEN": "9"}
+    env = {"POOLSHIM_CONF": "huge:thp", "POOLSHIM_HARDE": "1", "POOLSHIM_HARDEN": "9"}
     listed = poolshim("run", "--settings", "--verbose", "--foreign=warn", env=env)
     said = poolshim("run", "--verbose", "--foreign=warn", "true", env=env)
     assert listed.returncode == 0 and listed.stderr == ""
     same = [re.sub(r"process \d+", "process", text) for text in (listed.stdout, said.stderr)]
     assert same[0] == same[1]
-    assert "THP               always                   (POOLSHIM_CONF)" in same[0]
+    assert "HUGE              thp                      (POOLSHIM_CONF)" in same[0]
     assert "POOLSHIM_HARDE: no such option, ignored; the nearest is POOLSHIM_HARDEN" in same[0]
     quiet = poolshim("run", "--settings", env=env).stdout
     assert "VERBOSE           off                      (default)" in quiet

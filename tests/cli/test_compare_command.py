@@ -255,18 +255,18 @@ def test_inherited_settings_are_shown_with_the_columns_that_run_with_them(tmp_pa
 
 def test_whose_setting_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """What reaches a library of an unknown name cannot be told: all of it may."""
-    for name in ("POOLSHIM_THP", "MALLOC_CONF", "GLIBC_TUNABLES", "PYTHONMALLOC", "LD_DEBUG"):
+    for name in ("POOLSHIM_HUGE", "MALLOC_CONF", "GLIBC_TUNABLES", "PYTHONMALLOC", "LD_DEBUG"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("POOLSHIM_BUILD_DIR", "/x")
-    names = {"POOLSHIM_THP", "MALLOC_CONF", "GLIBC_TUNABLES", "PYTHONMALLOC"}
+    names = {"POOLSHIM_HUGE", "MALLOC_CONF", "GLIBC_TUNABLES", "PYTHONMALLOC"}
     for library, reached in (
-        ("/usr/lib/libpoolshim.so.0.1.0", {"POOLSHIM_THP", "PYTHONMALLOC"}),
+        ("/usr/lib/libpoolshim.so.0.1.0", {"POOLSHIM_HUGE", "PYTHONMALLOC"}),
         ("/usr/lib/libjemalloc.so.2", {"MALLOC_CONF", "PYTHONMALLOC"}),
         ("/lib/libc.so.6", {"GLIBC_TUNABLES", "PYTHONMALLOC"}),
         ("/opt/mine.so", names),
     ):
         assert set(machine.inherited_by([library], ())) & names == reached
-    assert "POOLSHIM_THP" not in machine.inherited_by(["/opt/mine.so"], ["POOLSHIM_THP"])
+    assert "POOLSHIM_HUGE" not in machine.inherited_by(["/opt/mine.so"], ["POOLSHIM_HUGE"])
     assert not {"LD_DEBUG", "POOLSHIM_BUILD_DIR"} & machine.inherited_by(["/x.so"], ()).keys()
 
 

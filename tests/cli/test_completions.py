@@ -23,7 +23,7 @@ CASES = [  # words before the cursor, what must be among the offers
     ("run --hard", "--harden"),
     ("tune --held", "--held-out"),
     ("doc", "doctor"),
-    ("run --thp al", "always"),
+    ("run --huge hug", "hugetlb"),
     ("compare --html {folder}/rep", "report.html"),
     ("compare --cwd {folder}/fol", "folder"),
     ("run --harden 2 -- poolshim-test-pro", "poolshim-test-program"),

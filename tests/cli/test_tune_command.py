@@ -111,7 +111,7 @@ def test_a_heap_of_one_size_gains_what_was_predicted(
 ) -> None:
     """1056 bytes in blocks of 1280: 228 of each 1285 come back, a sixth of all."""
     words = ("--json", "--rounds", "5", "--held-out", f"{objects} 1024 20000")
-    done = tune(*words, "--", str(objects), "1056", "100000", POOLSHIM_THP="never")
+    done = tune(*words, "--", str(objects), "1056", "100000", POOLSHIM_HUGE="off")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert set(found["size_classes"]) ^ set(found["size_classes_before"]) == {1056}
@@ -145,7 +145,7 @@ def test_the_predicted_cost_is_the_resident_memory(
     def peak_kib(table: tuple[int, ...], arguments: list[str]) -> int:
         result = tmp_path / "report.json"
         launcher = build_dir / "scripts" / "launcher"
-        env = {"POOLSHIM_THP": "never", "POOLSHIM_SIZE_CLASSES": profile.setting(table)}
+        env = {"POOLSHIM_HUGE": "off", "POOLSHIM_SIZE_CLASSES": profile.setting(table)}
         options = [w for name, value in env.items() for w in ("--env", f"{name}={value}")]
         options += ["--env", f"LD_PRELOAD={build_dir / 'libpoolshim.so'}"]
         done = run_captured([launcher, "-o", result, *options, "--", objects, *arguments])
@@ -250,7 +250,7 @@ def test_a_profile_is_measured_again(tune: Tune, objects: Path, tmp_path: Path) 
     kept = profile.Profile(("x",), {profile.VARIABLE: profile.setting(table)}, {}, {})
     files.write_whole(tmp_path / "old.toml", profile.to_toml(kept).encode())
     done = tune("--tuned", "old.toml", "--rounds", "5", "--json", "--", objects, "1056", "30000",
-                POOLSHIM_THP="never")  # fmt: skip
+                POOLSHIM_HUGE="off")  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["size_classes"] == list(table) and found["predicted"] is None

@@ -57,7 +57,7 @@ static void check_is_sound(void) {
     FUZZ_CHECK(engine->small_max_bytes == 0 || engine->class_count == 0 ||
                engine->small_max_bytes >= engine->class_bytes[engine->class_count - 1]);
     FUZZ_CHECK(engine->mmap_min_bytes >= 128 << 10 && engine->mmap_min_bytes <= 1 << 30);
-    FUZZ_CHECK((unsigned)engine->thp <= PS_THP_NEVER);
+    FUZZ_CHECK((unsigned)engine->huge.policy <= PS_HUGE_HUGETLB);
     FUZZ_CHECK((unsigned)engine->foreign <= PS_FOREIGN_IGNORE);
     FUZZ_CHECK((unsigned)settings.stats_target <= PS_STATS_FILE);
     FUZZ_CHECK(settings.stats_target != PS_STATS_FILE ||

@@ -268,7 +268,7 @@ static void choose_settings(void) {
         engine_config.small_max_bytes = table < 4 ? 8192 : 1024;
     }
     engine_config.mmap_min_bytes = (size_t)128 * KIB << (kind >> 4) % 4;
-    engine_config.thp = kind >= 248 ? PS_THP_ALWAYS : PS_THP_NEVER;
+    engine_config.huge.policy = kind >= 248 ? PS_HUGE_THP : PS_HUGE_OFF;
     uint8_t delays = fuzz_byte(&input);
     engine_config.purge_delay_ms = (delays & 1) != 0 ? 1000 : delays;
     engine_config.cache_max_bytes = (size_t)(delays >> 4) << 20;

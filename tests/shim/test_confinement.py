@@ -24,7 +24,7 @@ from under_shim import need
 
 pytestmark = [pytest.mark.preload, pytest.mark.root]
 
-SETTINGS = {"POOLSHIM_VERBOSE": "1", "POOLSHIM_THP": "never", "POOLSHIM_STATS": "1"}
+SETTINGS = {"POOLSHIM_VERBOSE": "1", "POOLSHIM_HUGE": "off", "POOLSHIM_STATS": "1"}
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_in_an_empty_root(
         # Its first malloc comes before libc has the environment, which then only /proc has.
         assert result.stderr == ""
     else:
-        assert re.search(r"^poolshim:   THP +never ", result.stderr, re.MULTILINE)
+        assert re.search(r"^poolshim:   HUGE +off ", result.stderr, re.MULTILINE)
         assert "statistics of process" in result.stderr
 
 
@@ -113,7 +113,7 @@ int main(int count, char **words) {
     block = realloc(block, 1000000);
     free(block);
     environ = NULL;
-    if (setenv("POOLSHIM_THP", "perhaps", 1) != 0 || clearenv() != 0) { return 8; }
+    if (setenv("POOLSHIM_HUGE", "perhaps", 1) != 0 || clearenv() != 0) { return 8; }
     free(malloc(100));
     return block == NULL ? 7 : 0;
 }
@@ -159,7 +159,7 @@ def test_file_capabilities_make_the_environment_untrusted(
     if os.geteuid() != 0:
         pytest.skip("only root can give a program capabilities")
     need("setcap")
-    env = {"POOLSHIM_STRICT": "1", "POOLSHIM_THP": "yes", "POOLSHIM_STATS": "/tmp/x.json"}
+    env = {"POOLSHIM_STRICT": "1", "POOLSHIM_HUGE": "yes", "POOLSHIM_STATS": "/tmp/x.json"}
     plain = run_shim([linked_program], env=env, preload=False, preexec_fn=drop_to_nobody)
     assert plain.returncode == 78, "without capabilities the settings count"
     given = run_captured(["setcap", "cap_net_raw+ep", linked_program])

@@ -40,7 +40,7 @@ GOOD = {
     "SMALL_MAX": ("32k", "32KiB"),
     "LIMIT": ("80%", "80%"),
     "COUNT": ("250", "250"),
-    "THP": ("Never", "never"),
+    "HUGE": ("Off", "off"),
     "BACKGROUND": ("0", "0"),
     "FOREIGN": ("warn", "warn"),
     "HARDEN": ("1", "1"),
@@ -56,6 +56,7 @@ BAD = {
     "LIMIT": "101%",
     "COUNT": "-1",
     "WORD": "perhaps",
+    "HUGE": "thp:1GiB",
     "SWITCH": "perhaps",
     "LIST": "16,17",
     "REPORT": "x" * 5000,
@@ -128,7 +129,7 @@ def test_bad_value(run_shim: RunShim, option: Any, how: str, strict: str) -> Non
 @each_row(
     ("name", "nearest"),
     [
-        ("TPH", "THP"),
+        ("HGUE", "HUGE"),
         ("PURGE_DELAY", "PURGE_DELAY_MS"),
         ("SIZECLASSES", "SIZE_CLASSES"),
         ("stats", "STATS"),
@@ -149,10 +150,10 @@ def test_unknown_name_is_answered_with_the_nearest(
 def test_strict_stops_before_main_for_each_kind_of_fault(run_shim: RunShim) -> None:
     faults = [
         {"POOLSHIM_TYPO": "1"},
-        {"POOLSHIM_THP": "yes"},
+        {"POOLSHIM_HUGE": "yes"},
         {"POOLSHIM_SMALL_MAX": "1K", "POOLSHIM_SIZE_CLASSES": "16,2048"},
-        {"POOLSHIM_CONF": "thp"},
-        {"POOLSHIM_CONF": "thp:auto,tph:auto"},
+        {"POOLSHIM_CONF": "huge"},
+        {"POOLSHIM_CONF": "huge:auto,hgue:auto"},
     ]
     for fault in faults:
         conf = "strict:1," + fault.get("POOLSHIM_CONF", "")
@@ -166,14 +167,14 @@ def test_strict_stops_before_main_for_each_kind_of_fault(run_shim: RunShim) -> N
 
 
 def test_strict_is_content_with_good_settings(run_shim: RunShim) -> None:
-    env = {"POOLSHIM_STRICT": "1", "POOLSHIM_THP": "never", "POOLSHIM_CONF": "cache_max:1G"}
+    env = {"POOLSHIM_STRICT": "1", "POOLSHIM_HUGE": "off", "POOLSHIM_CONF": "cache_max:1G"}
     result = run_shim(["/bin/echo", "hello"], env=env)
     assert (result.returncode, result.stdout, result.stderr) == (0, "hello\n", "")
 
 
 def test_every_fault_has_its_line(run_shim: RunShim) -> None:
     env = {
-        "POOLSHIM_THP": "yes",
+        "POOLSHIM_HUGE": "yes",
         "POOLSHIM_CACHE_MAX": "much",
         "POOLSHIM_NONSENSE": "",
         "POOLSHIM_SMALL_MAX": "2K",
@@ -205,14 +206,14 @@ def test_settings_are_found_before_libc_has_the_environment(
     env = {
         "AAA_LONG": "x" * 100000,
         "POOLSHIM_VERBOSE": "1",
-        "POOLSHIM_THP": "never",
+        "POOLSHIM_HUGE": "off",
         "POOLSHIM_SIZE_CLASSES": "16,32,64",
         "ZZZ_LONG": "x" * 100000,
     }
     result = run_shim([build_dir / "tests" / "scenarios" / program], env=env)
     assert result.returncode == 0, result.stderr
     settings = settings_of(result.stderr)
-    assert settings["THP"] == ("never", "environment")
+    assert settings["HUGE"] == ("off", "environment")
     assert settings["SIZE_CLASSES"] == ("16,32,64", "environment")
     assert settings["MMAP_MIN"] == ("32MiB", "default")
 
@@ -224,8 +225,8 @@ def test_strict_stops_before_an_early_malloc_too(run_shim: RunShim, build_dir: P
 
 
 def test_a_program_that_empties_its_environment_keeps_its_settings(run_shim: RunShim) -> None:
-    script = "env -i /bin/echo $POOLSHIM_THP"
-    result = run_shim(["/bin/sh", "-c", script], env={"POOLSHIM_THP": "yes"})
+    script = "env -i /bin/echo $POOLSHIM_HUGE"
+    result = run_shim(["/bin/sh", "-c", script], env={"POOLSHIM_HUGE": "yes"})
     assert result.stdout == "yes\n"
     assert len(result.stderr.splitlines()) == 2  # sh and env; echo has no shim any more
 
@@ -265,7 +266,7 @@ def test_a_privileged_program_ignores_the_environment(
 ) -> None:
     env = {
         "POOLSHIM_STRICT": "1",
-        "POOLSHIM_THP": "yes",
+        "POOLSHIM_HUGE": "yes",
         "POOLSHIM_TYPO": "1",
         "POOLSHIM_VERBOSE": "1",
         "POOLSHIM_STATS": "1",

@@ -27,6 +27,9 @@ static size_t reserve_limit_bytes = SIZE_MAX;
 static size_t open_limit_bytes = SIZE_MAX;
 static void *next_place;
 static uint64_t mapped_bytes;
+static size_t huge_page_bytes; /* 0: none is set aside */
+static size_t huge_pages_free;
+static bool is_losing_next;
 static uint64_t purged_bytes;
 static size_t told_page_bytes; /* 0: the real one */
 static uint64_t breaches;
@@ -166,19 +169,25 @@ bool ps_os_reserve_at(void *base, size_t bytes) {
 
 void *ps_os_reserve_closed(size_t bytes, size_t align) { return reserve(bytes, align, PROT_NONE); }
 
+static void return_huge_pages(const char *base, size_t bytes);
+
 bool ps_os_release(void *base, size_t bytes) {
     int saved_errno = errno;
     check_range(base, bytes);
     if (!is_allowed(FAKE_OS_RELEASE) || !is_success(munmap(base, bytes), saved_errno)) {
         return false;
     }
+    return_huge_pages(base, bytes);
     ADD(mapped_bytes, -bytes);
     return true;
 }
 
+static bool has_huge_page(const char *base, size_t bytes);
+
 bool ps_os_purge(void *base, size_t bytes) {
     int saved_errno = errno;
     check_range(base, bytes);
+    ADD(breaches, has_huge_page(base, bytes)); /* Linux may accept it, and drop nothing */
     if (!is_allowed(FAKE_OS_PURGE) ||
         !is_success(madvise(base, bytes, MADV_DONTNEED), saved_errno)) {
         return false;
@@ -254,6 +263,105 @@ void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted) {
     check_range(base, bytes);
     madvise(base, bytes, is_wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     errno = saved_errno;
+}
+
+/*
+ * Huge pages that are set aside: which addresses have one is a list, so that those that return are
+ * counted, whoever unmaps them.
+ */
+#define HUGE_PAGES_LIMIT 4096
+static char *huge_pages[HUGE_PAGES_LIMIT];
+
+void fake_os_set_huge_pages(size_t count, size_t page_bytes) {
+    STORE(huge_pages_free, count);
+    STORE(huge_page_bytes, page_bytes);
+}
+
+size_t fake_os_huge_pages_free(void) { return LOAD(huge_pages_free); }
+
+void fake_os_lose_next(void) { STORE(is_losing_next, true); }
+
+static void note_huge_pages(char *base, size_t bytes) {
+    for (size_t i = 0; i < HUGE_PAGES_LIMIT && bytes > 0; i++) {
+        if (LOAD(huge_pages[i]) == NULL) {
+            STORE(huge_pages[i], base);
+            base += LOAD(huge_page_bytes);
+            bytes -= LOAD(huge_page_bytes);
+        }
+    }
+}
+
+static void return_huge_pages(const char *base, size_t bytes) {
+    for (size_t i = 0; LOAD(huge_page_bytes) != 0 && i < HUGE_PAGES_LIMIT; i++) {
+        char *page = LOAD(huge_pages[i]);
+        if (page >= base && page < base + bytes) {
+            STORE(huge_pages[i], NULL);
+            ADD(huge_pages_free, 1);
+        }
+    }
+}
+
+static bool has_huge_page(const char *base, size_t bytes) {
+    bool has_any = false;
+    for (size_t i = 0; LOAD(huge_page_bytes) != 0 && i < HUGE_PAGES_LIMIT; i++) {
+        const char *page = LOAD(huge_pages[i]);
+        has_any |= page != NULL && page < base + bytes && base < page + LOAD(huge_page_bytes);
+    }
+    return has_any;
+}
+
+static bool take_huge_pages(size_t bytes, size_t page_bytes) {
+    size_t count = bytes / page_bytes;
+    ADD(breaches, bytes % page_bytes != 0 || page_bytes != LOAD(huge_page_bytes));
+    if (!is_allowed(FAKE_OS_HUGE) || count > LOAD(huge_pages_free)) {
+        return false;
+    }
+    ADD(huge_pages_free, -count);
+    return true;
+}
+
+void *ps_os_map_huge(size_t bytes, size_t page_bytes) {
+    if (!take_huge_pages(bytes, page_bytes)) {
+        return NULL;
+    }
+    void *base = reserve(bytes, page_bytes, PROT_READ | PROT_WRITE);
+    if (base == NULL) {
+        ADD(huge_pages_free, bytes / page_bytes);
+    } else {
+        note_huge_pages(base, bytes);
+    }
+    return base;
+}
+
+/* A fresh mapping in the place of the old one, as the contract says: of zeroes. */
+static bool map_over(void *base, size_t bytes, int access) {
+    int saved_errno = errno;
+    void *result =
+        mmap(base, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return is_success(result == MAP_FAILED, saved_errno);
+}
+
+enum ps_os_placing ps_os_place_huge(void *base, size_t bytes, size_t page_bytes) {
+    ADD(breaches, ((uintptr_t)base & (page_bytes - 1)) != 0);
+    if (LOAD(is_losing_next)) {
+        STORE(is_losing_next, false);
+        return map_over(base, bytes, PROT_NONE) ? PS_OS_LOST : PS_OS_REFUSED; /* another's */
+    }
+    if (!take_huge_pages(bytes, page_bytes)) {
+        return PS_OS_REFUSED;
+    }
+    return_huge_pages(base, bytes);
+    note_huge_pages(base, bytes);
+    return map_over(base, bytes, PROT_READ | PROT_WRITE) ? PS_OS_PLACED : PS_OS_LOST;
+}
+
+bool ps_os_close(void *base, size_t bytes) {
+    check_range(base, bytes);
+    if (!is_allowed(FAKE_OS_CLOSE) || !map_over(base, bytes, PROT_NONE)) {
+        return false;
+    }
+    return_huge_pages(base, bytes);
+    return true;
 }
 
 size_t ps_os_page_bytes(void) {

@@ -18,6 +18,8 @@ enum fake_os_call {
     FAKE_OS_RESIZE,
     FAKE_OS_MOVE,
     FAKE_OS_PROTECT,
+    FAKE_OS_HUGE, /* maps or places huge pages that are set aside */
+    FAKE_OS_CLOSE,
     FAKE_OS_CALL_COUNT,
 };
 
@@ -50,6 +52,16 @@ void fake_os_set_page_bytes(size_t bytes);
 
 /* Calls so far whose range was not of whole pages of that size: a real system refuses them. */
 uint64_t fake_os_breaches(void);
+
+/* Huge pages that the system has set aside, none at first: ordinary ones play them. Taking more
+ * fails. */
+void fake_os_set_huge_pages(size_t count, size_t page_bytes);
+
+/* Those that are not taken. */
+size_t fake_os_huge_pages_free(void);
+
+/* The next placing fails, and its addresses are lost. */
+void fake_os_lose_next(void);
 
 /* The clock starts at 1000000 ms. */
 void fake_os_set_ms(uint64_t now_ms);

@@ -371,7 +371,7 @@ FRESH_TEST(steps_that_are_refused_use_up_no_addresses) {
 
 FRESH_TEST(huge_pages_everywhere_are_whole_ones_while_they_are_to_be_had) {
     struct ps_config always = PS_CONFIG_DEFAULT;
-    always.thp = PS_THP_ALWAYS;
+    always.huge.policy = PS_HUGE_THP;
     ps_page_cache_start(&always);
     REQUIRE(do_take(1, 1));
     CHECK_EQ((uintptr_t)live[0].run->base % (2 * MIB), 0);

@@ -29,11 +29,22 @@
 #define PS_HARDEN_CHECK_BLOCKS 2    /* from this level on, each block is checked individually */
 #define PS_HARDEN_LONG_QUARANTINE 3 /* from this level on, the quarantine is longer */
 
-enum ps_thp {
-    PS_THP_AUTO,   /* huge pages once the heap is large, ordinary ones before */
-    PS_THP_ALWAYS, /* request huge pages from the first arena on */
-    PS_THP_NEVER,  /* refuse huge pages, even if the system's default is "always" */
+/* In the order of the option's words. */
+enum ps_huge {
+    PS_HUGE_AUTO,    /* transparent huge pages once the heap is large, ordinary ones before */
+    PS_HUGE_THP,     /* request transparent huge pages from the first arena on */
+    PS_HUGE_OFF,     /* refuse huge pages, even if the system's default is "always" */
+    PS_HUGE_HUGETLB, /* use those that the system has set aside: page/hugetlb.h */
 };
+
+struct ps_huge_setting {
+    enum ps_huge policy;
+    size_t page_bytes; /* of PS_HUGE_HUGETLB, a power of two; 0: not chosen yet */
+};
+
+/* Sizes of huge pages that an arena can have. */
+#define PS_HUGETLB_BYTES_LEAST ((size_t)2 << 20)
+#define PS_HUGETLB_BYTES_MOST ((size_t)1 << 30)
 
 enum ps_foreign {
     PS_FOREIGN_ABORT,  /* free of a foreign pointer: one line, then abort */
@@ -57,7 +68,7 @@ struct ps_config {
                                            * immediate */
     struct ps_limit_setting limit;        /* on resident memory: see heap/limit.h */
     struct ps_limit_setting limit_hard;   /* beyond it requests fail */
-    enum ps_thp thp;
+    struct ps_huge_setting huge;
     enum ps_foreign foreign;
     uint32_t harden;       /* 0 to 3: see harden/hard.h */
     uint32_t guard_sample; /* mean number of allocations per guarded sample; 0: none */

@@ -16,6 +16,7 @@
 #include "pools/engine/os/turn.h"
 #include "pools/engine/page/arena.h"
 #include "pools/engine/page/huge.h"
+#include "pools/engine/page/hugetlb.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
@@ -208,7 +209,7 @@ static int64_t purge_slab(struct ps_slab *slab, uint8_t age, uint64_t *bytes) {
         return SLAB_US;
     }
     bool is_huge = ps_huge_is_wanted(slab->run.is_huge);
-    if (is_huge && !is_apart) {
+    if ((is_huge && !is_apart) || ps_hugetlb_has(&slab->run)) {
         ps_store_return_pages(slab, pages, false);
         return SLAB_US;
     }

@@ -14,6 +14,7 @@
 #include "pools/engine/os/bytes.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/hugetlb.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 
@@ -108,8 +109,8 @@ static struct ps_run *take(size_t bytes, size_t align, enum ps_run_kind kind) {
 /* length: `bytes`, rounded up to pages. */
 void ps_large_make_zero(void *block, size_t bytes) {
     size_t length = ps_round_up(bytes, page_bytes);
-    if (length < ZERO_BY_PURGE_BYTES || ps_os_resident(block, length) >= length / 2 ||
-        !ps_os_purge(block, length)) {
+    if (length < ZERO_BY_PURGE_BYTES || ps_hugetlb_page_bytes != 0 ||
+        ps_os_resident(block, length) >= length / 2 || !ps_os_purge(block, length)) {
         (void)ps_bytes_zero_block(block, bytes);
     }
 }
@@ -346,7 +347,7 @@ static void move_pages(struct ps_run *run, size_t bytes, char *target) {
         size_t piece = ps_min(capacity - done, MOVE_PIECE_BYTES);
         ps_bytes_copy_block(target + done, run->base + done,
                             ps_min(piece, bytes - ps_min(done, bytes)));
-        if (ps_os_purge(run->base + done, piece)) {
+        if (ps_hugetlb_purge(run, run->base + done, piece)) {
             ps_purge_count(piece);
         } else {
             is_zero = false;
@@ -388,7 +389,7 @@ static void *move_to_mapping(struct ps_slot *slot, size_t bytes) {
 /* Drops the memory after the first `bytes` of a mapping that the system does not shorten. */
 static void drop_behind(const struct ps_run *run, size_t bytes) {
     size_t capacity = (size_t)run->granules << PS_GRANULE_SHIFT;
-    if (bytes < capacity && ps_os_purge(run->base + bytes, capacity - bytes)) {
+    if (bytes < capacity && ps_hugetlb_purge(run, run->base + bytes, capacity - bytes)) {
         ps_purge_count(capacity - bytes);
     }
 }

@@ -7,6 +7,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/huge.h"
+#include "pools/engine/page/hugetlb.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
@@ -119,6 +120,9 @@ static bool is_due(uint64_t since_ms, uint64_t now_ms) {
 }
 
 size_t ps_mapping_grown_min_bytes(void) {
+    if (ps_hugetlb_page_bytes != 0) {
+        return SIZE_MAX; /* no growth would move their pages */
+    }
     /* relaxed, both: affects cost only. */
     return is_due(ps_load_relaxed(&x_grown_ms), ps_os_now_ms())
                ? GROWN_LEAST_BYTES
@@ -142,11 +146,20 @@ static void release_range(char *base, size_t bytes) {
     }
 }
 
+/* Returns whole pages of a mapping in hugetlb.h. If the system refuses to unmap them, the addresses
+ * are lost. */
+static void release_hugetlb(char *base, size_t bytes) {
+    if (bytes != 0 && (ps_os_release(base, bytes) || ps_os_close(base, bytes))) {
+        ps_hugetlb_note_returned(bytes);
+        ps_purge_count(bytes);
+    }
+}
+
 static void release(struct ps_run *run) {
     /* relaxed: free() only classifies by it. After the unmapping another thread may receive the
      * same addresses, so the slot must be cleared before. */
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);
-    release_range(run->base, bytes_of(run));
+    (ps_hugetlb_has(run) ? release_hugetlb : release_range)(run->base, bytes_of(run));
 }
 
 static struct ps_run *adopt(char *base, size_t bytes) {
@@ -174,10 +187,28 @@ static struct ps_run *map_target(size_t bytes) {
     return adopt(ps_os_reserve_closed(bytes, PS_GRANULE_BYTES), bytes);
 }
 
+/* In huge pages that the system has set aside. */
+static struct ps_run *map_hugetlb(size_t bytes) {
+    size_t length = 0;
+    char *base = ps_hugetlb_map(bytes, &length);
+    struct ps_run *run = adopt(base, length);
+    if (run != NULL) {
+        run->is_huge = true;
+    } else if (base != NULL) {
+        ps_hugetlb_note_returned(length);
+    }
+    return run;
+}
+
 struct ps_run *ps_mapping_take(size_t bytes, size_t align) {
     bytes = ps_round_up(bytes, PS_GRANULE_BYTES);
     struct ps_run *run = ps_mapping_take_kept(bytes, align);
     if (run != NULL) {
+        return run;
+    }
+    run = ps_hugetlb_page_bytes >= align ? map_hugetlb(bytes) : NULL;
+    if (run != NULL) {
+        ps_mapping_count_live(1, (int64_t)bytes_of(run));
         return run;
     }
     run = map_fresh(bytes, align);
@@ -256,10 +287,17 @@ static struct ps_run *move(struct ps_run *run, size_t bytes) {
 }
 
 struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes) {
-    bytes = ps_round_up(bytes, PS_GRANULE_BYTES);
+    bool is_hugetlb = ps_hugetlb_has(run);
+    bytes = ps_round_up(bytes, is_hugetlb ? ps_hugetlb_page_bytes : PS_GRANULE_BYTES);
     size_t old_bytes = bytes_of(run);
     struct ps_run *result = run;
-    if (bytes != old_bytes) {
+    if (is_hugetlb && bytes > old_bytes) {
+        return NULL; /* the system lengthens no such mapping */
+    }
+    if (is_hugetlb) {
+        run->granules = (uint32_t)(bytes >> PS_GRANULE_SHIFT);
+        release_hugetlb(run->base + bytes, old_bytes - bytes);
+    } else if (bytes != old_bytes) {
         /* In place, even if the page map lacks a leaf for the new end: the head's slot alone
          * describes the block. */
         if (ps_os_resize(run->base, old_bytes, bytes)) {
@@ -277,7 +315,7 @@ struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes) {
 /* Cuts the end off the oldest mapping, and leaves the rest cached, or removes it. */
 static struct ps_run *cut_locked(bool is_all, size_t granules) {
     struct ps_run *run = cache[0].run;
-    if (is_all || run->granules <= granules) {
+    if (is_all || run->granules <= granules || ps_hugetlb_has(run)) {
         return remove_locked(0);
     }
     PS_UNDO_NOTE(&mapping_undo, run->granules);

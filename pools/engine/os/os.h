@@ -66,6 +66,29 @@ bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
 /* Advises huge pages for a range (is_wanted) or against them. Best effort. */
 void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted);
 
+/*
+ * Maps huge pages that the system has set aside (hugetlb): zeroed, readable and writable memory,
+ * with all of its pages taken, since a touch without a page ends the process (SIGBUS). bytes: > 0,
+ * a multiple of page_bytes, which is a size that ps_hugetlb_probe accepts; the address is one, too.
+ * ps_os_release returns the pages. NULL: there are not so many, and nothing has changed. Cost:
+ * clears the pages, about 0.1 ms for 2 MiB.
+ */
+void *ps_os_map_huge(size_t bytes, size_t page_bytes);
+
+enum ps_os_placing {
+    PS_OS_PLACED,  /* the range is such memory now */
+    PS_OS_REFUSED, /* there are not so many pages; the range has no access */
+    PS_OS_LOST,    /* likewise, and the range may belong to another mapping: not to be used again */
+};
+
+/* The same at addresses of ps_os_reserve_closed or ps_os_close, which it replaces. base: a multiple
+ * of page_bytes. */
+enum ps_os_placing ps_os_place_huge(void *base, size_t bytes, size_t page_bytes);
+
+/* Replaces a range by one without memory and access, as of ps_os_reserve_closed. Returns false,
+ * with the range unchanged, when the system refuses. */
+bool ps_os_close(void *base, size_t bytes);
+
 /* The system's page size in bytes, read at run time; a power of two. */
 size_t ps_os_page_bytes(void);
 

@@ -7,6 +7,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/auxiliary.h"
 #include "pools/engine/os/clock.h"
+#include "pools/engine/os/hugetlb.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
 
@@ -147,6 +148,61 @@ bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
 void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted) {
     (void)ps_syscall3(SYS_madvise, (long)base, (long)bytes,
                       is_wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+/* The pages are counted as taken now, without MAP_NORESERVE, and touched by the system. */
+static void *map_huge(void *base, size_t bytes, size_t page_bytes, int flags) {
+    long result =
+        ps_syscall6(SYS_mmap, (long)base, (long)bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | flags | ps_hugetlb_flags(page_bytes), -1, 0);
+    return ps_syscall_failed(result) ? NULL : (void *)result;
+}
+
+/* A page that was counted can be missing all the same: a control group limits what is touched
+ * (hugetlb.2MB.max), and memory nodes are counted together. The system does not report it. */
+static bool has_all_pages(void *base, size_t bytes) { return ps_os_resident(base, bytes) == bytes; }
+
+void *ps_os_map_huge(size_t bytes, size_t page_bytes) {
+    void *base = map_huge(NULL, bytes, page_bytes, MAP_POPULATE);
+    if (base != NULL && !has_all_pages(base, bytes)) {
+        ps_os_release(base, bytes);
+        return NULL;
+    }
+    return base;
+}
+
+/*
+ * Before Linux 6.12 a refused MAP_FIXED leaves a hole, which another thread's mapping may fill. So
+ * the pages are first counted elsewhere. Between the two calls another process may take them; then
+ * the hole is closed again, unless something is there.
+ */
+enum ps_os_placing ps_os_place_huge(void *base, size_t bytes, size_t page_bytes) {
+    void *counted = map_huge(NULL, bytes, page_bytes, 0);
+    if (counted == NULL) {
+        return PS_OS_REFUSED;
+    }
+    if (!ps_os_release(counted, bytes)) {
+        (void)ps_os_close(counted, bytes); /* the addresses are lost */
+    }
+    if (map_huge(base, bytes, page_bytes, MAP_FIXED | MAP_POPULATE) == NULL) {
+        long again =
+            ps_syscall6(SYS_mmap, (long)base, (long)bytes, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        if (!ps_syscall_failed(again) && again != (long)base) { /* Linux before 4.17: a wish */
+            ps_os_release((void *)again, bytes);
+        }
+        return again == (long)base ? PS_OS_REFUSED : PS_OS_LOST;
+    }
+    if (has_all_pages(base, bytes)) {
+        return PS_OS_PLACED;
+    }
+    return ps_os_close(base, bytes) ? PS_OS_REFUSED : PS_OS_LOST;
+}
+
+bool ps_os_close(void *base, size_t bytes) {
+    return !ps_syscall_failed(ps_syscall6(SYS_mmap, (long)base, (long)bytes, PROT_NONE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                                          -1, 0));
 }
 
 size_t ps_os_page_bytes(void) {

@@ -9,6 +9,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/huge.h"
+#include "pools/engine/page/hugetlb.h"
 
 #define FIRST_ARENA_BYTES ((size_t)2 << 20) /* all that a small program reserves */
 #define NEXT_ARENA_BYTES ((size_t)32 << 20) /* room for a large block to grow in place */
@@ -16,9 +17,8 @@
 #define LEAST_STEP_BYTES ((size_t)1 << 20)
 #define LAST_STEP_BYTES ((size_t)16 << 20) /* if locked, a step becomes resident at once */
 #define STEP_FRACTION 8                    /* of the accessible bytes */
-#define ARENA_LIMIT 4096 /* of 1 GiB each: 4 TiB; more only if smaller ones were refused */
 
-PS_SPARSE struct ps_page_arena ps_page_arenas[ARENA_LIMIT];
+PS_SPARSE struct ps_page_arena ps_page_arenas[PS_PAGE_ARENA_LIMIT];
 size_t ps_page_arena_x_count;
 static size_t usual_count; /* arenas of at least the usual size, which doubles with them */
 static size_t open_bytes;  /* accessible, in all arenas */
@@ -27,16 +27,22 @@ static size_t open_bytes;  /* accessible, in all arenas */
 static size_t reserve_bytes = SIZE_MAX;
 static size_t step_bytes = SIZE_MAX;
 
-static bool is_huge(enum ps_page_arena_kind kind) {
-    return ps_huge_is_wanted(kind == PS_PAGE_ARENA_HUGE);
+static bool has_hugetlb(enum ps_page_arena_kind kind) {
+    return ps_hugetlb_page_bytes != 0 && kind == PS_PAGE_ARENA_HUGE;
+}
+
+/* Size of the huge pages that an arena of a kind consists of; 0: it does not. */
+static size_t huge_bytes(enum ps_page_arena_kind kind) {
+    size_t wanted = ps_huge_is_wanted(kind == PS_PAGE_ARENA_HUGE) ? PS_HUGE_PAGE_BYTES : 0;
+    return has_hugetlb(kind) ? ps_hugetlb_page_bytes : wanted;
 }
 
 /* Unit of an arena's lengths and of its base. */
 static size_t granule_of(const struct ps_page_arena *arena) {
     uintptr_t begin = (uintptr_t)arena->base + (arena->granules << PS_GRANULE_SHIFT);
-    bool has_whole =
-        ((begin | arena->rest_granules << PS_GRANULE_SHIFT) & (PS_HUGE_PAGE_BYTES - 1)) == 0;
-    return is_huge(arena->kind) && has_whole ? PS_HUGE_PAGE_BYTES : PS_GRANULE_BYTES;
+    size_t huge = huge_bytes(arena->kind);
+    bool has_whole = ((begin | arena->rest_granules << PS_GRANULE_SHIFT) & (huge - 1)) == 0;
+    return huge != 0 && has_whole ? huge : PS_GRANULE_BYTES;
 }
 
 /*
@@ -91,12 +97,13 @@ static void count_arena(void) {
 
 struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_kind kind,
                                             uint32_t node, struct ps_undo *undo) {
-    if (ps_page_arena_x_count == ARENA_LIMIT) {
+    if (ps_page_arena_x_count == PS_PAGE_ARENA_LIMIT) {
         return NULL;
     }
     size_t bytes = 0;
-    char *base = is_huge(kind) ? reserve_any(granules, PS_HUGE_PAGE_BYTES, &bytes) : NULL;
-    if (base == NULL && (!is_huge(kind) || kind == PS_PAGE_ARENA_PLAIN)) {
+    size_t huge = huge_bytes(kind);
+    char *base = huge != 0 ? reserve_any(granules, huge, &bytes) : NULL;
+    if (base == NULL && (huge == 0 || kind == PS_PAGE_ARENA_PLAIN)) {
         base = reserve_any(granules, PS_GRANULE_BYTES, &bytes);
     }
     if (base == NULL) {
@@ -113,7 +120,7 @@ struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_
 }
 
 bool ps_page_arena_adopt(char *base, size_t granules, struct ps_undo *undo) {
-    if (ps_page_arena_x_count == ARENA_LIMIT) {
+    if (ps_page_arena_x_count == PS_PAGE_ARENA_LIMIT) {
         return false;
     }
     PS_UNDO_NOTE(undo, ps_page_arena_x_count);
@@ -123,6 +130,42 @@ bool ps_page_arena_adopt(char *base, size_t granules, struct ps_undo *undo) {
     return true;
 }
 
+/* Addresses to open, from `end` on: in bytes, multiples of the granule. */
+struct step {
+    char *end;
+    size_t needed;
+    size_t usual;
+    size_t granule;
+};
+
+/* Opens a step; returns its length, or 0. last: to be tried if all else is refused; 0: nothing. */
+static size_t open_plain(const struct step *step, size_t last) {
+    size_t bytes =
+        ps_max(ps_round_up(ps_min(step->usual, step_bytes), step->granule), step->needed);
+    bool is_open = ps_os_protect(step->end, bytes, true);
+    while (!is_open && bytes > step->needed) { /* ends: as above */
+        bytes = step_down(bytes, step->needed, step->granule);
+        is_open = ps_os_protect(step->end, bytes, true);
+    }
+    step_bytes = is_open ? after_success(bytes, step->usual) : step->needed;
+    if (!is_open && last != 0) {
+        bytes = last; /* a part would add a mapping, at the limit of which we may be */
+        is_open = ps_os_protect(step->end, bytes, true);
+    }
+    return is_open ? bytes : 0;
+}
+
+static size_t open_hugetlb(struct ps_page_arena *arena, const struct step *step,
+                           struct ps_undo *undo) {
+    bool is_lost;
+    size_t bytes = ps_hugetlb_open_locked(step->end, step->usual, step->needed, &is_lost);
+    if (is_lost) {
+        PS_UNDO_NOTE(undo, arena->rest_granules);
+        arena->rest_granules = 0;
+    }
+    return bytes;
+}
+
 size_t ps_page_arena_open(struct ps_page_arena *arena, size_t granules, struct ps_undo *undo) {
     char *end = arena->base + (arena->granules << PS_GRANULE_SHIFT);
     size_t rest = arena->rest_granules << PS_GRANULE_SHIFT;
@@ -130,18 +173,10 @@ size_t ps_page_arena_open(struct ps_page_arena *arena, size_t granules, struct p
     size_t needed = ps_round_up(granules << PS_GRANULE_SHIFT, granule);
     size_t usual = ps_max(ps_min(open_bytes / STEP_FRACTION, LAST_STEP_BYTES), LEAST_STEP_BYTES);
     usual = ps_min(ps_max(ps_round_up(usual, granule), needed), rest);
-    size_t bytes = ps_max(ps_round_up(ps_min(usual, step_bytes), granule), needed);
-    bool is_open = ps_os_protect(end, bytes, true);
-    while (!is_open && bytes > needed) { /* ends: as above */
-        bytes = step_down(bytes, needed, granule);
-        is_open = ps_os_protect(end, bytes, true);
-    }
-    step_bytes = is_open ? after_success(bytes, usual) : needed;
-    if (!is_open && arena->granules == 0) {
-        bytes = rest; /* a part would add a mapping, at the limit of which we may be */
-        is_open = ps_os_protect(end, bytes, true);
-    }
-    if (!is_open) {
+    struct step step = {end, needed, usual, granule};
+    size_t bytes = has_hugetlb(arena->kind) ? open_hugetlb(arena, &step, undo)
+                                            : open_plain(&step, arena->granules == 0 ? rest : 0);
+    if (bytes == 0) {
         return 0;
     }
     PS_UNDO_NOTE(undo, open_bytes);

@@ -13,7 +13,8 @@
  * small as it requires.
  *
  * Two kinds: plain, and huge for dense memory, as the caller of ps_page_cache_take* tells; huge.h
- * has the policy.
+ * has the policy. With POOLSHIM_HUGE=hugetlb, the huge kind has the pages that the system has set
+ * aside, for memory of any sort; hugetlb.h has how they are opened.
  *
  * Callers: page_cache.c. Under the page lock unless stated; its undo log notes the arenas
  * and their accessible lengths (after a roll-back a new arena's addresses are lost). Calls the page
@@ -30,6 +31,9 @@ enum ps_page_arena_kind {
     PS_PAGE_ARENA_HUGE,  /* for dense memory */
     PS_PAGE_ARENA_KINDS,
 };
+
+/* Arenas of 1 GiB have 4 TiB together; there are more only if those were refused. */
+#define PS_PAGE_ARENA_LIMIT 4096
 
 struct ps_page_arena {
     char *base;

@@ -6,12 +6,12 @@
 
 #include "pools/engine/base/bits.h"
 
-static enum ps_thp policy;
+static enum ps_huge policy;
 
-void ps_huge_start(enum ps_thp thp) { policy = thp; }
+void ps_huge_start(enum ps_huge wanted) { policy = wanted; }
 
 bool ps_huge_is_wanted(bool is_dense) {
-    return policy == PS_THP_ALWAYS || (policy == PS_THP_AUTO && is_dense);
+    return policy == PS_HUGE_THP || (policy == PS_HUGE_AUTO && is_dense);
 }
 
 void ps_huge_advise(char *base, size_t bytes, bool is_dense) {
@@ -22,13 +22,13 @@ void ps_huge_advise(char *base, size_t bytes, bool is_dense) {
 }
 
 void ps_huge_advise_mapping(char *base, size_t bytes) {
-    if (policy == PS_THP_NEVER) {
+    if (policy == PS_HUGE_OFF) {
         ps_huge_refuse(base, bytes);
     }
 }
 
 void ps_huge_keep_holes(char *base, size_t granules) {
-    if (policy == PS_THP_NEVER) {
+    if (policy == PS_HUGE_OFF) {
         return;
     }
     uintptr_t begin = (uintptr_t)base;
@@ -60,7 +60,7 @@ void ps_huge_join_holes(char *base, size_t granules, char *clean_base, size_t cl
     uintptr_t clean_end = (uintptr_t)clean_base + (clean_granules << PS_GRANULE_SHIFT);
     uintptr_t first = ps_round_down(begin, PS_HUGE_PAGE_BYTES);
     uintptr_t last = ps_round_down(end, PS_HUGE_PAGE_BYTES);
-    if (policy == PS_THP_NEVER || !ps_retention_is_usual()) {
+    if (policy == PS_HUGE_OFF || !ps_retention_is_usual()) {
         return;
     }
     if (first != begin || last == first) {

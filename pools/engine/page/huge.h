@@ -4,13 +4,14 @@
  * and which allocations are dense, that is, expected to be filled. In huge pages the first touch is
  * four times cheaper per byte, but each touch allocates 2 MiB.
  *
- *   dense slabs, dense chunks of pools   unless POOLSHIM_THP=never, in arenas of their own kind
- *   all other memory in arenas           with POOLSHIM_THP=always only
- *   mappings of large blocks             as the system has it, unless POOLSHIM_THP=never
+ *   dense slabs, dense chunks of pools   unless POOLSHIM_HUGE=off, in arenas of their own kind
+ *   all other memory in arenas           with POOLSHIM_HUGE=thp only
+ *   mappings of large blocks             as the system has it, unless POOLSHIM_HUGE=off
  *   purged parts of huge pages           refused until the whole page is free, see
  *                                        ps_huge_keep_holes
  *   sparsely touched tables              refused
  *   chunks of ps_source_mmap             if the pool asks for them
+ *   all of it            none with POOLSHIM_HUGE=hugetlb, which has other huge pages: hugetlb.h
  *   slabs and arenas near a limit        not requested, see retention.h
  *
  * Mechanisms are elsewhere: arena.c reserves arenas of whole huge pages, page_cache.c searches the
@@ -50,7 +51,7 @@
 #define PS_HUGE_HOLES_GRANULES_LIMIT ((uint64_t)16 << 30 >> PS_GRANULE_SHIFT)
 
 /* Sets the policy. Called once, before the first arena. */
-void ps_huge_start(enum ps_thp thp);
+void ps_huge_start(enum ps_huge wanted);
 
 /* True when dense, or other, memory in arenas should use huge pages: of a run, by its is_huge. */
 bool ps_huge_is_wanted(bool is_dense);
@@ -70,7 +71,7 @@ static inline bool ps_huge_is_dense_chunk(size_t granules) {
 /* Advises huge pages for memory of an arena, or against them, by the policy. Best effort. */
 void ps_huge_advise(char *base, size_t bytes, bool is_dense);
 
-/* Advises against huge pages for a fresh mapping of a block, if the policy is never. Best effort.
+/* Advises against huge pages for a fresh mapping of a block, if the policy is off. Best effort.
  */
 void ps_huge_advise_mapping(char *base, size_t bytes);
 

@@ -11,6 +11,7 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/huge.h"
+#include "pools/engine/page/hugetlb.h"
 #include "pools/engine/page/medium_regions.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
@@ -136,9 +137,15 @@ static size_t os_pages(void) { return ps_max(ps_os_page_bytes() >> PS_MEDIUM_PAG
 /* Purges pages [from, to) of the detached ones. If a part is refused (a page is locked), the rest
  * is tried page by page. */
 static void purge_hole(size_t from, size_t to, uint64_t *purged, struct goal *goal) {
-    char *base = ((struct ps_slot *)detached.region)->run.base;
+    const struct ps_run *run = &((struct ps_slot *)detached.region)->run;
+    char *base = run->base;
     size_t least = os_pages();
     size_t step = to - from;
+    if (ps_hugetlb_has(run)) {
+        goal->cost_us -= PS_PURGE_CALL_US;
+        retry_regions = 1;
+        return;
+    }
     for (size_t at = from; at < to;) {
         size_t bytes = step << PS_MEDIUM_PAGE_SHIFT;
         goal->cost_us -= PS_PURGE_CALL_US;

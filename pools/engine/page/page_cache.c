@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See page_cache.h. Lock: page_lock, protects all bins, the arenas, the page map's root and the run
- * half of every free slot. Its undo log notes all of these except branches and leaves of the map,
- * which are only added.
+ * See page_cache.h; page_cache_purge.c has the part for purges. Lock: ps_page_cache_lock, protects
+ * all bins, the arenas, the page map's root and the run half of every free slot. Its undo log notes
+ * all of these except branches and leaves of the map, which are only added.
  */
 #include "pools/engine/page/page_cache.h"
 
@@ -12,6 +12,7 @@
 #include "pools/engine/page/arena.h"
 #include "pools/engine/page/free_runs.h"
 #include "pools/engine/page/huge.h"
+#include "pools/engine/page/hugetlb.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/node.h"
 #include "pools/engine/page/page_peek.h"
@@ -20,19 +21,21 @@
 #include "pools/engine/page/run_bins.h"
 
 #define DIRTY_GRANULES_MANY 32 /* 2 MiB: see find_clean_locked */
+#define FIRST_GRANULES 32      /* of the first arena */
 
 /* Most words that one section notes: opening parts of two arenas with neighbours on both sides,
  * then carving with a rest on both sides. */
 #define UNDO_WORDS (9 * PS_RUN_BINS_UNDO_WORDS + 40)
 
 PS_SPARSE PS_UNDO_LOG(page_undo, UNDO_WORDS);
-static struct ps_lock page_lock = PS_LOCK_INIT_UNDO(PS_RANK_PAGE, &page_undo);
+struct ps_lock ps_page_cache_lock = PS_LOCK_INIT_UNDO(PS_RANK_PAGE, &page_undo);
 static uint64_t arena_granules;
 static uint64_t closed_granules; /* not accessible yet, included in arena_granules */
 
 void ps_page_cache_start(const struct ps_config *config) {
     ps_page_map_start();
-    ps_huge_start(config->thp);
+    ps_huge_start(config->huge.policy);
+    ps_hugetlb_start(config->huge.policy == PS_HUGE_HUGETLB ? config->huge.page_bytes : 0);
     ps_page_cache_is_shut = config->harden >= 2;
 }
 
@@ -52,7 +55,7 @@ static struct ps_run *open_locked(struct ps_page_arena *arena, size_t granules) 
     closed_granules -= opened;
     struct ps_run *run = ps_free_runs_insert(
         ps_free_runs_describe(base, opened, arena->kind & 1, arena->node, &page_undo), &page_undo);
-    ps_lock_commit(&page_lock);
+    ps_lock_commit(&ps_page_cache_lock);
     return run;
 }
 
@@ -100,7 +103,7 @@ static struct ps_page_arena *reserve_locked(const struct request *request) {
         PS_UNDO_NOTE(&page_undo, closed_granules);
         arena_granules += arena->rest_granules;
         closed_granules += arena->rest_granules;
-        ps_lock_commit(&page_lock);
+        ps_lock_commit(&ps_page_cache_lock);
     }
     return arena;
 }
@@ -133,7 +136,7 @@ static struct ps_run *find_dirty_on_locked(const struct request *request) {
     run = run != NULL ? run : ps_run_pair_find(&sorts->dirty, request->granules, request->kind);
     if (run == NULL) {
         run = ps_free_runs_join(request->granules, request->kind, request->node, &page_undo);
-        ps_lock_commit(&page_lock);
+        ps_lock_commit(&ps_page_cache_lock);
     }
     return run;
 }
@@ -207,19 +210,73 @@ static struct ps_run *find_clean_locked(const struct request *request) {
 
 static void note_dirty_locked(void) { ps_purge_note_locked(ps_free_runs_granules().dirty); }
 
+/* With hugetlb, all memory but the first arena's, which serves small processes, is of the huge kind
+ * while the system has pages. */
+static enum ps_page_arena_kind kind_for(const struct request *plain, enum ps_page_arena_kind kind) {
+    if (PS_LIKELY(ps_hugetlb_page_bytes == 0) || plain->node == PS_NODE_APART) {
+        return kind;
+    }
+    size_t count = ps_page_arena_count();
+    bool is_small = count == 0 ? plain->granules <= FIRST_GRANULES
+                               : count == 1 && (find_clean_on_locked(plain) != NULL ||
+                                                find_arena(plain) != NULL);
+    return is_small ? PS_PAGE_ARENA_PLAIN : PS_PAGE_ARENA_HUGE;
+}
+
+/* Opens the closed pages of a range of free memory. False, and *is_lost: as of
+ * ps_hugetlb_reopen_locked. In the child of a fork, a run that was carved before is lost. */
+static bool open_pages_locked(char *base, size_t granules, bool *is_lost) {
+    char *page;
+    *is_lost = false;
+    while ((page = ps_hugetlb_closed_in_locked(base, granules)) != NULL) { /* ends: it is open */
+        ps_lock_commit(&ps_page_cache_lock);
+        if (!ps_hugetlb_reopen_locked(page, is_lost, &page_undo)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A run of a plain arena. */
+static struct ps_run *find_plain_locked(const struct request *request) {
+    struct request plain = *request;
+    plain.kind = PS_PAGE_ARENA_PLAIN;
+    struct ps_run *run = find_clean_on_locked(&plain);
+    return run != NULL ? run : grow_locked(&plain);
+}
+
+/* The same as a carved run, in the place of one whose pages the system refuses; NULL where only
+ * present runs may serve. */
+static struct ps_run *carve_instead_locked(struct ps_run *run, bool is_lost, bool may_open,
+                                           size_t align_granules, const struct request *request) {
+    size_t granules = run->granules;
+    if (!is_lost) {
+        ps_free_runs_insert(run, &page_undo);
+    }
+    ps_lock_commit(&ps_page_cache_lock);
+    run = may_open ? find_plain_locked(request) : NULL;
+    return run != NULL ? ps_free_runs_carve(run, granules, align_granules, &page_undo) : NULL;
+}
+
 /* Takes the run that `find` returns, or NULL. */
 static struct ps_run *take_on(uint32_t node, find_function *find, size_t granules,
                               size_t align_granules, enum ps_page_arena_kind kind) {
     size_t fit = granules + align_granules - 1;
-    struct request request = {.granules = fit, .kind = kind, .node = node};
+    struct request request = {.granules = fit, .kind = PS_PAGE_ARENA_PLAIN, .node = node};
     PS_CHECK(granules > 0 && fit <= PS_RUN_GRANULES_LIMIT && ps_is_power_of_two(align_granules));
-    ps_lock_acquire(&page_lock);
+    ps_lock_acquire(&ps_page_cache_lock);
+    request.kind = kind_for(&request, kind);
     struct ps_run *run = find(&request);
     if (run != NULL) {
+        bool is_lost;
         run = ps_free_runs_carve(run, granules, align_granules, &page_undo);
+        if (ps_hugetlb_has(run) && !open_pages_locked(run->base, granules, &is_lost)) {
+            bool may_open = find == find_locked || find == find_clean_locked;
+            run = carve_instead_locked(run, is_lost, may_open, align_granules, &request);
+        }
         note_dirty_locked();
     }
-    ps_lock_release(&page_lock);
+    ps_lock_release(&ps_page_cache_lock);
     return run;
 }
 
@@ -264,9 +321,9 @@ struct ps_run *ps_page_cache_take_clean(size_t granules) {
 static void give(struct ps_run *run, bool is_dirty) {
     run->is_dirty = is_dirty;
     run->is_stuck = false;
-    ps_lock_acquire(&page_lock);
+    ps_lock_acquire(&ps_page_cache_lock);
     ps_free_runs_insert(run, &page_undo);
-    ps_lock_release(&page_lock);
+    ps_lock_release(&ps_page_cache_lock);
 }
 
 void ps_page_cache_give(struct ps_run *run) { give(run, true); }
@@ -303,29 +360,37 @@ static struct ps_run *free_run_behind_locked(const struct ps_run *busy, size_t g
 
 bool ps_page_cache_extend(struct ps_run *run, size_t granules, bool *is_clean) {
     size_t added = granules - run->granules;
-    ps_lock_acquire(&page_lock);
+    ps_lock_acquire(&ps_page_cache_lock);
     struct ps_run *after = free_run_behind_locked(run, added);
+    bool is_lost;
+    if (after != NULL && ps_hugetlb_has(after) &&
+        !open_pages_locked(after->base, added, &is_lost)) {
+        if (is_lost) {
+            (void)ps_free_runs_carve(after, after->granules, 1, &page_undo);
+        }
+        after = NULL;
+    }
     if (after != NULL) {
         *is_clean = !after->is_dirty;
         ps_free_runs_lengthen(run, after, added, &page_undo);
         note_dirty_locked();
     }
-    ps_lock_release(&page_lock);
+    ps_lock_release(&ps_page_cache_lock);
     return after != NULL;
 }
 
 void ps_page_cache_shrink(struct ps_run *run, size_t granules) {
-    ps_lock_acquire(&page_lock);
+    ps_lock_acquire(&ps_page_cache_lock);
     struct ps_run *tail =
         ps_free_runs_split(run, run->base + (granules << PS_GRANULE_SHIFT), &page_undo);
     tail->is_dirty = true;
     tail->is_stuck = false;
     ps_free_runs_insert(tail, &page_undo);
-    ps_lock_release(&page_lock);
+    ps_lock_release(&ps_page_cache_lock);
 }
 
 static struct ps_run *adopt(char *base, size_t granules, bool is_arena) {
-    ps_lock_acquire(&page_lock);
+    ps_lock_acquire(&ps_page_cache_lock);
     struct ps_run *run = NULL;
     if (ps_page_map_cover(base, granules << PS_GRANULE_SHIFT) &&
         (!is_arena || ps_page_arena_adopt(base, granules, &page_undo))) {
@@ -334,7 +399,7 @@ static struct ps_run *adopt(char *base, size_t granules, bool is_arena) {
         run = ps_free_runs_describe(base, granules, false, 0, &page_undo);
         ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
     }
-    ps_lock_release(&page_lock);
+    ps_lock_release(&ps_page_cache_lock);
     return run;
 }
 
@@ -356,72 +421,8 @@ void ps_page_cache_keep(char *base, size_t granules) {
     }
 }
 
-/* Length of a piece of a dirty run to purge: whole huge pages from its start, or a part of one. */
-static size_t piece_of(const struct ps_run *run, size_t granules) {
-    if (run->granules <= granules) {
-        return run->granules;
-    }
-    uintptr_t end = (uintptr_t)run->base + (granules << PS_GRANULE_SHIFT);
-    uintptr_t whole = ps_round_down(end, PS_HUGE_PAGE_BYTES);
-    bool is_cut = ps_huge_is_wanted(run->is_huge) && whole > (uintptr_t)run->base;
-    return ((is_cut ? whole : end) - (uintptr_t)run->base) >> PS_GRANULE_SHIFT;
-}
-
-void ps_page_cache_detach_dirty(size_t granules, struct ps_run **list) {
-    ps_lock_acquire(&page_lock);
-    while (granules > 0) {
-        struct ps_run *run = ps_free_runs_longest(false);
-        if (run == NULL) {
-            break;
-        }
-        run = ps_free_runs_carve(run, piece_of(run, granules), 1, &page_undo);
-        granules -= run->granules;
-        PS_UNDO_NOTE(&page_undo, run->next);
-        PS_UNDO_NOTE(&page_undo, *list);
-        run->next = *list;
-        *list = run;
-        ps_lock_commit(&page_lock);
-    }
-    ps_lock_release(&page_lock);
-}
-
-struct ps_free_range ps_page_cache_attach(struct ps_run **list, size_t granules,
-                                          enum ps_purge_result result) {
-    ps_lock_acquire(&page_lock);
-    struct ps_run *run = *list;
-    struct ps_run *rest = run->next;
-    PS_UNDO_NOTE(&page_undo, *list);
-    PS_UNDO_NOTE(&page_undo, run->next);
-    PS_UNDO_NOTE(&page_undo, run->kind);
-    if (granules < run->granules) {
-        rest = ps_free_runs_split(run, run->base + (granules << PS_GRANULE_SHIFT), &page_undo);
-        ps_store_relaxed(&rest->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
-        rest->next = run->next;
-    }
-    *list = rest;
-    run->is_dirty = result != PS_PURGE_DONE;
-    run->is_stuck = result == PS_PURGE_REFUSED;
-    run = ps_free_runs_insert(run, &page_undo);
-    struct ps_free_range range = {run->base, run->granules};
-    ps_lock_release(&page_lock);
-    return range;
-}
-
-bool ps_page_cache_unstick(size_t granules) {
-    ps_lock_acquire(&page_lock);
-    struct ps_run *run = ps_free_runs_longest(true);
-    if (run != NULL) {
-        run = ps_free_runs_carve(run, ps_min(run->granules, granules), 1, &page_undo);
-        PS_UNDO_NOTE(&page_undo, run->kind);
-        run->is_stuck = false;
-        ps_free_runs_insert(run, &page_undo);
-    }
-    ps_lock_release(&page_lock);
-    return run != NULL;
-}
-
 void ps_page_cache_count(struct ps_page_counts *out) {
-    ps_lock_acquire(&page_lock);
+    ps_lock_acquire(&ps_page_cache_lock);
     struct ps_free_granules free = ps_free_runs_granules();
     *out = (struct ps_page_counts){.arena_count = ps_page_arena_count(),
                                    .arena_granules = arena_granules,
@@ -429,17 +430,17 @@ void ps_page_cache_count(struct ps_page_counts *out) {
                                    .stuck_granules = free.stuck,
                                    .clean_granules = free.clean + closed_granules,
                                    .closed_granules = closed_granules};
-    ps_lock_release(&page_lock);
+    ps_lock_release(&ps_page_cache_lock);
 }
 
 void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void *context) {
-    ps_lock_acquire(&page_lock);
+    ps_lock_acquire(&ps_page_cache_lock);
     ps_page_peek(visit, context);
-    ps_lock_release(&page_lock);
+    ps_lock_release(&ps_page_cache_lock);
 }
 
 void ps_page_cache_fork_child(void) {
     ps_metadata_fork_child();
-    ps_lock_fork_child(&page_lock);
+    ps_lock_fork_child(&ps_page_cache_lock);
     ps_purge_fork_child();
 }

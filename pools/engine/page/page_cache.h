@@ -15,6 +15,7 @@
 #define PS_PAGE_PAGE_CACHE_H
 
 #include "pools/engine/base/config.h"
+#include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_map.h"
 
 #include <stdbool.h>
@@ -104,6 +105,13 @@ void ps_page_cache_detach_dirty(size_t granules, struct ps_run **list);
 struct ps_free_range ps_page_cache_attach(struct ps_run **list, size_t granules,
                                           enum ps_purge_result result);
 
+/* Detaches a whole page of hugetlb.h from the refused run that starts at `base`, if it is still
+ * there. */
+void ps_page_cache_detach_whole(char *base, struct ps_run **list);
+
+/* Returns such a page, of a detached run, to the system. False: it is as it was. */
+bool ps_page_cache_close(char *page);
+
 /* Makes one of the longest refused runs, or at most `granules` of it, dirty again, to be retried.
  * Returns false when there is none. */
 bool ps_page_cache_unstick(size_t granules);
@@ -115,6 +123,10 @@ void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void
 
 /* Repairs the locks of the page layer in the child of a fork, on its only thread. */
 void ps_page_cache_fork_child(void);
+
+/* Protects all bins, the arenas, the page map's root, the run half of every free slot, and the
+ * closed pages of hugetlb.h. For the files of the page cache alone. */
+extern PS_HIDDEN struct ps_lock ps_page_cache_lock;
 
 /* ---- access to the pages of runs, for the holder of a run (page_cache_access.c) ---- */
 

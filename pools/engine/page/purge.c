@@ -10,6 +10,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/huge.h"
+#include "pools/engine/page/hugetlb.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/retention.h"
 
@@ -65,6 +66,28 @@ static bool purge_first(size_t granules, bool is_kept_apart) {
     return true;
 }
 
+/* Closes the whole page at the start of the detached run, or returns the part of a page there as
+ * refused (hugetlb.h). If that completes a page, together with parts refused before, that one is
+ * detached. Returns the number of purged granules. */
+static size_t close_first(int64_t *cost_us) {
+    bool is_whole;
+    char *base = detached->base;
+    size_t granules = ps_hugetlb_piece(base, detached->granules, &is_whole);
+    if (is_whole && ps_page_cache_close(base)) {
+        *cost_us -= (int64_t)granules * HUGE_GRANULE_US;
+        ps_purge_count(granules << PS_GRANULE_SHIFT);
+        (void)ps_page_cache_attach(&detached, granules, PS_PURGE_DONE);
+        return granules;
+    }
+    *cost_us -= PS_PURGE_CALL_US;
+    struct ps_free_range range = ps_page_cache_attach(&detached, granules, PS_PURGE_REFUSED);
+    if (!is_whole && ps_hugetlb_has_whole(range.base, range.granules)) {
+        ps_page_cache_detach_whole(range.base, &detached);
+    }
+    retry_granules = 1;
+    return 0;
+}
+
 /* Amount and bounds of a purge. */
 struct goal {
     uint64_t granules;
@@ -91,6 +114,10 @@ static uint64_t purge_detached(struct goal *goal) {
     uint64_t done = 0;
     size_t piece = goal->piece_granules;
     do {
+        if (ps_hugetlb_has(detached)) {
+            done += close_first(&goal->cost_us);
+            continue;
+        }
         size_t granules = ps_min(piece, detached->granules);
         int64_t cost_us = cost_of(detached, granules);
         if (purge_first(granules, goal->is_apart)) {

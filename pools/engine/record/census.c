@@ -19,6 +19,7 @@
 #include "pools/engine/heap/start.h"
 #include "pools/engine/page/arena.h"
 #include "pools/engine/page/extents.h"
+#include "pools/engine/page/hugetlb.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/page_peek.h"

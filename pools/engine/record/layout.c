@@ -22,6 +22,7 @@
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/page/arena.h"
 #include "pools/engine/page/extents.h"
+#include "pools/engine/page/hugetlb.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/page_map.h"

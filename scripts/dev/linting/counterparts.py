@@ -35,7 +35,6 @@ COMMANDS = {
 # The same words for something else.
 OTHERWISE = {
     "opt.hpa_min_purge_interval_ms",  # of huge pages
-    "opt.metadata_thp",  # of the allocator's own memory, which POOLSHIM_THP leaves alone
     "opt.tcache_nslots_small_max",  # a number of blocks, not their size
     "limit_os_alloc",  # forbids more memory, at no size
     "TCMALLOC_DEVMEM_LIMIT",  # an address

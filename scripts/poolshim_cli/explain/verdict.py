@@ -323,9 +323,9 @@ def huge(history: History) -> Verdict | None:
         "huge", nbytes,
         f"huge pages: {mib(nbytes)} are resident only because they lie in huge pages with "
         f"another part in use ({mib(history.account.huge_bytes)} are in huge pages)",
-        "POOLSHIM_THP=never refuses huge pages for the heap: less memory, more page faults; for "
+        "POOLSHIM_HUGE=off refuses huge pages for the heap: less memory, more page faults; for "
         "mappings of the program's own: madvise(MADV_NOHUGEPAGE)",
-        [], {"POOLSHIM_THP": "never"},
+        [], {"POOLSHIM_HUGE": "off"},
     )  # fmt: skip
 
 

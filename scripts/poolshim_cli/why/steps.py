@@ -150,7 +150,7 @@ def cache(watch: Watch) -> str:
 def huge(watch: Watch) -> str:
     """Of huge pages that are mostly unused."""
     if is_on_poolshim(watch):
-        return "start it with POOLSHIM_THP=never; for its own mappings: madvise(MADV_NOHUGEPAGE)"
+        return "start it with POOLSHIM_HUGE=off; for its own mappings: madvise(MADV_NOHUGEPAGE)"
     return "do not ask for huge pages where little of them is used: madvise(MADV_NOHUGEPAGE)"
 
 

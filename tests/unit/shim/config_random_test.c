@@ -19,7 +19,7 @@ static void check_is_sound(void) {
     CHECK(engine->small_max_bytes == 0 ||
           (engine->small_max_bytes >= 1024 && engine->small_max_bytes <= PS_CLASS_BYTES_LIMIT));
     CHECK_CMP(engine->mmap_min_bytes, >=, 128 << 10);
-    CHECK_CMP((unsigned)engine->thp, <=, PS_THP_NEVER);
+    CHECK_CMP((unsigned)engine->huge.policy, <=, PS_HUGE_HUGETLB);
     CHECK_CMP((unsigned)engine->foreign, <=, PS_FOREIGN_IGNORE);
     CHECK(memchr(settings.stats_path, '\0', sizeof settings.stats_path) != NULL);
 }
@@ -30,9 +30,9 @@ static size_t random_entry(char *out, size_t capacity) {
                                          "16",
                                          ",",
                                          ":",
-                                         ",thp:",
+                                         ",huge:",
                                          "auto",
-                                         "always",
+                                         "thp",
                                          "K",
                                          "MiB",
                                          "G",

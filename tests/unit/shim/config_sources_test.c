@@ -8,21 +8,21 @@
 #include "tests/unit/shim/config_reading.h"
 
 TEST(conf_sets_several_options_and_lists_need_no_quotes) {
-    READ((char *)"POOLSHIM_CONF=thp:always,size_classes:16,32,48,PURGE_DELAY_MS:5, verbose : off,");
+    READ((char *)"POOLSHIM_CONF=huge:thp,size_classes:16,32,48,PURGE_DELAY_MS:5, verbose : off,");
     CHECK_EQ(faults, 0);
     CHECK_STR_EQ(messages.text, "");
-    CHECK_STR_EQ(in_force(PS_OPTION_THP), "always");
+    CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "thp");
     CHECK_STR_EQ(in_force(PS_OPTION_SIZE_CLASSES), "16,32,48");
     CHECK_STR_EQ(in_force(PS_OPTION_PURGE_DELAY_MS), "5");
-    CHECK_EQ(settings.origins[PS_OPTION_THP], PS_ORIGIN_CONF);
+    CHECK_EQ(settings.origins[PS_OPTION_HUGE], PS_ORIGIN_CONF);
     CHECK_EQ(settings.origins[PS_OPTION_MMAP_MIN], PS_ORIGIN_DEFAULT);
 }
 
 TEST(conf_takes_file_names_with_commas_and_colons) {
-    READ((char *)"POOLSHIM_CONF=stats:/tmp/a,b/c:d,thp:never");
+    READ((char *)"POOLSHIM_CONF=stats:/tmp/a,b/c:d,huge:off");
     CHECK_EQ(faults, 0);
     CHECK_STR_EQ(settings.stats_path, "/tmp/a,b/c:d");
-    CHECK_STR_EQ(in_force(PS_OPTION_THP), "never");
+    CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "off");
 }
 
 TEST(a_bare_word_in_conf_spoils_only_itself) {
@@ -37,38 +37,66 @@ TEST(a_bare_word_in_conf_spoils_only_itself) {
 }
 
 TEST(the_specific_variable_wins_in_either_order) {
-    READ((char *)"POOLSHIM_CONF=thp:always", (char *)"POOLSHIM_THP=never");
-    CHECK_STR_EQ(in_force(PS_OPTION_THP), "never");
-    READ((char *)"POOLSHIM_THP=never", (char *)"POOLSHIM_CONF=thp:always");
-    CHECK_STR_EQ(in_force(PS_OPTION_THP), "never");
-    CHECK_EQ(settings.origins[PS_OPTION_THP], PS_ORIGIN_VARIABLE);
+    READ((char *)"POOLSHIM_CONF=huge:thp", (char *)"POOLSHIM_HUGE=off");
+    CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "off");
+    READ((char *)"POOLSHIM_HUGE=off", (char *)"POOLSHIM_CONF=huge:thp");
+    CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "off");
+    CHECK_EQ(settings.origins[PS_OPTION_HUGE], PS_ORIGIN_VARIABLE);
     WHEN("the specific one is wrong");
-    READ((char *)"POOLSHIM_THP=nevr", (char *)"POOLSHIM_CONF=thp:always");
+    READ((char *)"POOLSHIM_HUGE=nevr", (char *)"POOLSHIM_CONF=huge:thp");
     THEN("the packed one remains in force");
-    CHECK_STR_EQ(messages.text, "poolshim: POOLSHIM_THP: \"nevr\" is not one of auto, always, "
-                                "never; using always\n");
+    CHECK_STR_EQ(messages.text, "poolshim: POOLSHIM_HUGE: \"nevr\" is not one of auto, thp, off, "
+                                "hugetlb; using thp\n");
     WHEN("the specific one is empty");
-    READ((char *)"POOLSHIM_THP=", (char *)"POOLSHIM_CONF=thp:always");
-    CHECK_STR_EQ(in_force(PS_OPTION_THP), "always");
+    READ((char *)"POOLSHIM_HUGE=", (char *)"POOLSHIM_CONF=huge:thp");
+    CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "thp");
+}
+
+TEST(the_former_name_of_huge_is_translated_and_loses_in_either_order) {
+    static const char *const now[][3] = {
+        {"POOLSHIM_THP=always", "thp", "poolshim: POOLSHIM_THP: is POOLSHIM_HUGE=thp now;"},
+        {"POOLSHIM_THP=Never", "off", "poolshim: POOLSHIM_THP: is POOLSHIM_HUGE=off now;"},
+        {"POOLSHIM_THP=auto", "auto", "poolshim: POOLSHIM_THP: is POOLSHIM_HUGE=auto now;"},
+        {"POOLSHIM_CONF=thp:never", "off",
+         "poolshim: POOLSHIM_CONF: thp: is POOLSHIM_HUGE=off now;"},
+    };
+    for (size_t i = 0; i < sizeof now / sizeof now[0]; i++) {
+        READ((char *)now[i][0]);
+        CHECK_EQ(faults, 0);
+        CHECK_STR_EQ(in_force(PS_OPTION_HUGE), now[i][1]);
+        CHECK(strncmp(messages.text, now[i][2], strlen(now[i][2])) == 0);
+        CHECK(strchr(messages.text, '\n') == strrchr(messages.text, '\n'));
+    }
+    READ((char *)"POOLSHIM_THP=never", (char *)"POOLSHIM_HUGE=thp");
+    CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "thp");
+    READ((char *)"POOLSHIM_HUGE=thp", (char *)"POOLSHIM_THP=never");
+    CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "thp");
+    READ((char *)"POOLSHIM_THP=", (char *)"POOLSHIM_CONF=huge:off");
+    CHECK_STR_EQ(messages.text, "");
+    CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "off");
+    READ((char *)"POOLSHIM_THP=off");
+    CHECK_EQ(faults, 1);
+    CHECK_STR_EQ(messages.text, "poolshim: POOLSHIM_HUGE: \"off\" is not a value of its former "
+                                "name, THP; using auto\n");
 }
 
 TEST(of_duplicates_the_first_variable_and_the_last_pair_count) {
-    READ((char *)"POOLSHIM_THP=never", (char *)"POOLSHIM_THP=bogus");
+    READ((char *)"POOLSHIM_HUGE=off", (char *)"POOLSHIM_HUGE=bogus");
     CHECK_EQ(faults, 0);
-    CHECK_STR_EQ(in_force(PS_OPTION_THP), "never");
-    READ((char *)"POOLSHIM_CONF=thp:never,thp:always");
+    CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "off");
+    READ((char *)"POOLSHIM_CONF=huge:off,huge:thp");
     CHECK_EQ(faults, 0);
-    CHECK_STR_EQ(in_force(PS_OPTION_THP), "always");
+    CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "thp");
 }
 
 TEST(faults_in_conf_name_the_place) {
-    READ((char *)"POOLSHIM_CONF=bare,tph:always,thp:yes,conf:x,small_max:2K");
+    READ((char *)"POOLSHIM_CONF=bare,hgue:thp,huge:yes,conf:x,small_max:2K");
     CHECK_STR_EQ(messages.text,
                  "poolshim: POOLSHIM_CONF: \"bare\" is not name:value, ignored\n"
-                 "poolshim: POOLSHIM_CONF: tph: no such option, ignored; the nearest is thp\n"
-                 "poolshim: POOLSHIM_CONF: thp: \"yes\" is not one of auto, always, never; using "
-                 "auto\n"
-                 "poolshim: POOLSHIM_CONF: conf: no such option, ignored; the nearest is thp\n");
+                 "poolshim: POOLSHIM_CONF: hgue: no such option, ignored; the nearest is huge\n"
+                 "poolshim: POOLSHIM_CONF: huge: \"yes\" is not one of auto, thp, off, hugetlb; "
+                 "using auto\n"
+                 "poolshim: POOLSHIM_CONF: conf: no such option, ignored; the nearest is huge\n");
     CHECK_EQ(faults, 4);
     CHECK_STR_EQ(in_force(PS_OPTION_SMALL_MAX), "2KiB");
 }
@@ -86,7 +114,7 @@ TEST(small_max_below_the_class_table_is_a_contradiction) {
 }
 
 TEST(a_privileged_program_ignores_everything_and_says_so_once) {
-    char *environment[] = {(char *)"POOLSHIM_THP=never", (char *)"POOLSHIM_XYZ=1",
+    char *environment[] = {(char *)"POOLSHIM_HUGE=off", (char *)"POOLSHIM_XYZ=1",
                            (char *)"POOLSHIM_VERBOSE=1", (char *)"POOLSHIM_STRICT=1", NULL};
     capture_start(&messages);
     struct ps_config_input input = {
@@ -94,7 +122,7 @@ TEST(a_privileged_program_ignores_everything_and_says_so_once) {
     CHECK_EQ(ps_config_read(&settings, &input), 0);
     CHECK_STR_EQ(capture_end(&messages), "poolshim: privileged program, POOLSHIM_* is ignored\n");
     CHECK(!settings.strict && !settings.verbose);
-    CHECK_STR_EQ(in_force(PS_OPTION_THP), "auto");
+    CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "auto");
     GIVEN("no variable of ours");
     input.environment = environment + 4;
     capture_start(&messages);
@@ -106,10 +134,10 @@ TEST(a_privileged_program_ignores_everything_and_says_so_once) {
 TEST(without_an_array_the_file_is_read_and_long_entries_are_refused) {
     static char content[30000];
     size_t length = 0;
-    length += (size_t)sprintf(content, "POOLSHIM_THP=never") + 1;
+    length += (size_t)sprintf(content, "POOLSHIM_HUGE=off") + 1;
     length += (size_t)sprintf(content + length, "POOLSHIM_STATS=%09000d", 0) + 1;
     length += (size_t)sprintf(content + length, "OTHER=%09000d", 0) + 1;
-    length += (size_t)sprintf(content + length, "POOLSHIM_CONF=foreign:warn,thp:always") + 1;
+    length += (size_t)sprintf(content + length, "POOLSHIM_CONF=foreign:warn,huge:thp") + 1;
     char path[] = "/tmp/poolshim-config-test.XXXXXX";
     int fd = mkstemp(path);
     REQUIRE(fd >= 0);
@@ -123,16 +151,16 @@ TEST(without_an_array_the_file_is_read_and_long_entries_are_refused) {
     CHECK_EQ(capture_lines(&messages), 1);
     CHECK(strstr(messages.text, "poolshim: POOLSHIM_STATS: \"000000000") == messages.text);
     CHECK(strstr(messages.text, "...\" is too long; using off\n") != NULL);
-    CHECK_STR_EQ(in_force(PS_OPTION_THP), "never");
+    CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "off");
     CHECK_STR_EQ(in_force(PS_OPTION_FOREIGN), "warn");
 }
 
 TEST(verbose_lists_every_option_with_value_and_origin) {
-    READ((char *)"POOLSHIM_VERBOSE=1", (char *)"POOLSHIM_CONF=thp:never",
+    READ((char *)"POOLSHIM_VERBOSE=1", (char *)"POOLSHIM_CONF=huge:off",
          (char *)"POOLSHIM_SIZE_CLASSES=16,32,48,64,80,96,112,128,144");
     CHECK_EQ(faults, 0);
     CHECK_EQ(capture_lines(&messages), PS_OPTION_COUNT); /* CONF is not listed, a title is */
-    CHECK(strstr(messages.text, "THP               never                    (POOLSHIM_CONF)\n"));
+    CHECK(strstr(messages.text, "HUGE              off                      (POOLSHIM_CONF)\n"));
     CHECK(strstr(messages.text, "MMAP_MIN          32MiB                    (default)\n"));
     CHECK(strstr(messages.text, "VERBOSE           on                       (environment)\n"));
     CHECK(strstr(messages.text, "SIZE_CLASSES      16,32,48,64,80,96,112,128,144 (environment)\n"));

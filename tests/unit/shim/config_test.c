@@ -91,8 +91,11 @@ TEST(good_values_are_taken) {
         {PS_OPTION_PURGE_DELAY_MS, "4294967295", "4294967295"},
         {PS_OPTION_PROFILE_EVERY, "60", "60"},
         {PS_OPTION_PROFILE_EVERY, "60s", "60"},
-        {PS_OPTION_THP, "always", "always"},
-        {PS_OPTION_THP, "NEVER", "never"},
+        {PS_OPTION_HUGE, "thp", "thp"},
+        {PS_OPTION_HUGE, "OFF", "off"},
+        {PS_OPTION_HUGE, "hugetlb", "hugetlb"},
+        {PS_OPTION_HUGE, "HugeTLB:2M", "hugetlb:2MiB"},
+        {PS_OPTION_HUGE, "hugetlb : 1GiB", "hugetlb:1GiB"},
         {PS_OPTION_FOREIGN, "warn", "warn"},
         {PS_OPTION_FOREIGN, "ignore", "ignore"},
         {PS_OPTION_STRICT, "1", "on"},
@@ -108,7 +111,7 @@ TEST(good_values_are_taken) {
         {PS_OPTION_SIZE_CLASSES, "8,16", "8,16"},
         {PS_OPTION_SIZE_CLASSES, "16, 48 ,4K,64KiB", "16,48,4096,65536"},
         {PS_OPTION_SIZE_CLASSES, "64", "64"},
-        {PS_OPTION_THP, "", "auto"},
+        {PS_OPTION_HUGE, "", "auto"},
         {PS_OPTION_SIZE_CLASSES, "  ", "built-in"},
     };
     check_good_values(cases, sizeof cases / sizeof cases[0]);
@@ -176,10 +179,27 @@ TEST(bad_limits_leave_the_default_and_say_so_in_one_line) {
     check_bad_values(cases, sizeof cases / sizeof cases[0]);
 }
 
+TEST(bad_huge_pages_leave_the_default_and_say_so_in_one_line) {
+    static const struct bad_value cases[] = {
+        {PS_OPTION_HUGE, ":2MiB", "is not one of auto, thp, off, hugetlb; using auto"},
+        {PS_OPTION_HUGE, "thp:2MiB", "has a size, which only hugetlb takes; using auto"},
+        {PS_OPTION_HUGE, "hugetlb:", "has no size of huge pages, such as 2MiB or 1GiB; using auto"},
+        {PS_OPTION_HUGE, "hugetlb:3MiB",
+         "has no size of huge pages, such as 2MiB or 1GiB; using auto"},
+        {PS_OPTION_HUGE, "hugetlb:64KiB",
+         "has no size of huge pages, such as 2MiB or 1GiB; using auto"},
+        {PS_OPTION_HUGE, "hugetlb:2GiB",
+         "has no size of huge pages, such as 2MiB or 1GiB; using auto"},
+        {PS_OPTION_HUGE, "hugetlb:2MiB:2MiB",
+         "has no size of huge pages, such as 2MiB or 1GiB; using auto"},
+    };
+    check_bad_values(cases, sizeof cases / sizeof cases[0]);
+}
+
 TEST(bad_values_leave_the_default_and_say_so_in_one_line) {
     static const struct bad_value cases[] = {
-        {PS_OPTION_THP, "yes", "is not one of auto, always, never; using auto"},
-        {PS_OPTION_THP, "auto,always", "is not one of auto, always, never; using auto"},
+        {PS_OPTION_HUGE, "yes", "is not one of auto, thp, off, hugetlb; using auto"},
+        {PS_OPTION_HUGE, "auto,thp", "is not one of auto, thp, off, hugetlb; using auto"},
         {PS_OPTION_FOREIGN, "die", "is not one of abort, warn, ignore; using abort"},
         {PS_OPTION_STRICT, "2", "is not one of 0, 1, true, false, on, off; using off"},
         {PS_OPTION_VERBOSE, "yes", "is not one of 0, 1, true, false, on, off; using off"},
@@ -266,8 +286,8 @@ TEST(unknown_names_are_answered_with_the_nearest) {
     static const struct {
         const char *name;
         const char *nearest;
-    } cases[] = {{"TPH", "THP"},
-                 {"THP_MODE", "THP"},
+    } cases[] = {{"HGUE", "HUGE"},
+                 {"HUGE_MODE", "HUGE"},
                  {"SIZE_CLASS", "SIZE_CLASSES"},
                  {"SIZECLASSES", "SIZE_CLASSES"},
                  {"SMALL", "SMALL_MAX"},

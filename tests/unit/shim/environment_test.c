@@ -51,18 +51,18 @@ static void visit_content(const char *content, size_t length, size_t capacity) {
 
 TEST(only_prefixed_names_with_a_value_are_visited) {
     char *environment[] = {(char *)"PATH=/bin",
-                           (char *)"POOLSHIM_THP=auto",
+                           (char *)"POOLSHIM_HUGE=auto",
                            (char *)"POOLSHIM_",
                            (char *)"POOLSHIM_=x",
                            (char *)"POOLSHIM_BARE",
-                           (char *)"XPOOLSHIM_THP=never",
+                           (char *)"XPOOLSHIM_HUGE=off",
                            (char *)"poolshim_thp=",
                            (char *)"POOLSHIM_STATS=",
                            (char *)"POOLSHIM_CONF=a:b=c",
                            (char *)"POOLSHIM=1",
                            NULL};
     visit_array(environment);
-    CHECK_STR_EQ(from_array.text, "THP=auto;STATS=;CONF=a:b=c;");
+    CHECK_STR_EQ(from_array.text, "HUGE=auto;STATS=;CONF=a:b=c;");
 }
 
 TEST(no_array_and_no_file_are_no_entries) {
@@ -135,7 +135,7 @@ TEST(the_real_environment_file_reads_like_the_real_array) {
     GIVEN("a child with its own environment");
     char *arguments[] = {(char *)"again", (char *)"--in-child", NULL};
     char *environment[] = {(char *)"A=1", (char *)"POOLSHIM_STATS=x.%p.json",
-                           (char *)"POOLSHIM_THP=never", NULL};
+                           (char *)"POOLSHIM_HUGE=off", NULL};
     pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
@@ -153,8 +153,8 @@ static int in_child(void) {
     ps_environment_visit_file("/proc/self/environ", buffer, sizeof buffer, record, &from_file);
     CHECK_EQ(from_array.count, 2);
     CHECK_EQ(from_file.length, from_array.length); /* an emulator may turn the order round */
-    CHECK(strstr(from_file.text, "STATS=x.%p.json;") && strstr(from_file.text, "THP=never;"));
-    CHECK(strstr(from_array.text, "STATS=x.%p.json;") && strstr(from_array.text, "THP=never;"));
+    CHECK(strstr(from_file.text, "STATS=x.%p.json;") && strstr(from_file.text, "HUGE=off;"));
+    CHECK(strstr(from_array.text, "STATS=x.%p.json;") && strstr(from_array.text, "HUGE=off;"));
     return unit_failures == 0 ? 0 : 1;
 }
 

@@ -1,8 +1,8 @@
 // sources: shim/introspect.c shim/stats.c shim/stats_table.c shim/stats_heaps.c shim/stats_json.c
 // sources: shim/exit_output.c shim/report_open.c
 // libc: glibc
-// sources: shim/process.c shim/config.c shim/config_number.c shim/config_value.c
-// sources: shim/config_report.c shim/environment.c shim/text.c
+// sources: shim/process.c shim/config.c shim/config_process.c shim/config_number.c
+// sources: shim/config_value.c shim/config_report.c shim/environment.c shim/text.c
 /* SPDX-License-Identifier: MIT */
 /*
  * glibc's functions, served from a known census: each figure is the one that is documented.

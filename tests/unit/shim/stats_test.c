@@ -2,8 +2,8 @@
 // sources: shim/stats_live.c
 // sources: shim/exit_output.c shim/report_open.c
 // libc: glibc
-// sources: shim/process.c shim/config.c shim/config_number.c shim/config_value.c
-// sources: shim/config_report.c shim/environment.c shim/text.c
+// sources: shim/process.c shim/config.c shim/config_process.c shim/config_number.c
+// sources: shim/config_value.c shim/config_report.c shim/environment.c shim/text.c
 /* SPDX-License-Identifier: MIT */
 /*
  * A report of a known census, in both formats; and writing it to every kind of file there is.
