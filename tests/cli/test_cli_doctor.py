@@ -37,6 +37,8 @@ from table import each_row
 sys.path.insert(0, str(ROOT / "scripts"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 pytest.importorskip("click", reason="click is not installed: run scripts/setup")
+from poolshim_cli.doctor.findings import Diagnosis, Setting  # noqa: E402
+from poolshim_cli.doctor.set_aside import check_set_aside  # noqa: E402
 
 from poolshim_cli import elf  # noqa: E402
 from poolshim_cli.doctor import command  # noqa: E402
@@ -321,6 +323,39 @@ def test_variables(mapper: Path) -> None:
     assert settings["HARDEN"] == ("0", "default")
     check_fatal("strict", mapper, env={**env, "POOLSHIM_STRICT": "1"})
     assert examine("--", mapper, env={"POOLSHIM_STRICT": "1"})["takes_effect"]
+
+
+def test_huge_pages_that_are_set_aside(tmp_path: Path) -> None:
+    memory = tmp_path / "meminfo"
+    memory.write_text("MemTotal:  9 kB\nHugepagesize:       2048 kB\n")
+    for kib, counts in {2048: (100, 62, 12, 0), 1 << 20: (0, 0, 0, 0), 32768: (4, 4, 4, 0),
+                        65536: (0, 0, 0, 8)}.items():  # fmt: skip
+        pool = tmp_path / "pools" / f"hugepages-{kib}kB"
+        pool.mkdir(parents=True)
+        names = ("nr_hugepages", "free_hugepages", "resv_hugepages", "nr_overcommit_hugepages")
+        for name, count in zip(names, counts, strict=True):
+            (pool / name).write_text(f"{count}\n")
+    rows = {
+        "auto": [],
+        "hugetlb": [("fine", "huge pages of 2 MiB: 100 set aside, 50 free")],
+        "hugetlb:2MiB": [("fine", "huge pages of 2 MiB: 100 set aside, 50 free")],
+        "hugetlb:1GiB": [("warning", "no huge page of 1 GiB is set aside, so ordinary ones are "
+                          "used")],
+        "hugetlb:32MiB": [("note", "huge pages of 32 MiB: 4 set aside, 0 free: ordinary ones are "
+                           "used until some are")],
+        "hugetlb:64MiB": [("note", "huge pages of 64 MiB: 0 set aside, 0 free: ordinary ones are "
+                           "used until some are")],
+        "hugetlb:16MiB": [("warning", "this machine has no huge pages of 16 MiB")],
+    }  # fmt: skip
+    for value, wanted in rows.items():
+        diagnosis = Diagnosis((), "")
+        diagnosis.settings.append(Setting("HUGE", value, "environment"))
+        check_set_aside(diagnosis, tmp_path / "pools", memory)
+        assert [(one.level, one.message) for one in diagnosis.findings] == wanted, value
+    diagnosis.findings.clear()
+    diagnosis.settings[0] = Setting("HUGE", "hugetlb", "environment")
+    check_set_aside(diagnosis, tmp_path / "none", tmp_path / "no file")
+    assert [one.code for one in diagnosis.findings] == ["no-huge-pages"]
 
 
 def test_every_setting_is_listed(mapper: Path) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from .. import elf, places, preload
 from ..errors import BadRequest, OwnFailure
-from . import family, loading, program, surroundings, target
+from . import family, loading, program, set_aside, surroundings, target
 from .findings import FATAL, FINE, NOTE, WARNING, Diagnosis, Setting
 
 STYLES = {FATAL: "bold red", WARNING: "yellow", NOTE: "dim", FINE: "green"}
@@ -97,6 +97,7 @@ def diagnose(command: tuple[str, ...], library: Path, env: Mapping[str, str]) ->
     if diagnosis.takes_effect:
         surroundings.check_probes(diagnosis, probes)
         surroundings.check_limit(diagnosis, places.find().programs / "limit")
+        set_aside.check_set_aside(diagnosis)
     return diagnosis
 
 
