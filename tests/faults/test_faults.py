@@ -16,6 +16,9 @@ from pathlib import Path
 
 import pytest
 from conftest import RunShim
+from huge_pages import SetAside, set_aside
+
+__all__ = ["set_aside"]
 
 IS_ALL = os.environ.get("POOLSHIM_FAULTS") == "all"
 ERRORS = ("ENOMEM", "EINVAL", "EAGAIN")
@@ -102,6 +105,31 @@ SWEEPS += [
     for call, step in (("munmap", 50), ("madvise", 50), ("mremap", 25))
     for error in ERRORS
 ]
+
+
+HUGE = {**EAGER, "POOLSHIM_HUGE": "hugetlb"}
+HUGE_SWEEPS = [
+    Sweep("mmap-once-hugetlb", "mmap", 500, 25, env=HUGE, least=400),
+    Sweep("mmap-onward-hugetlb", "mmap", 500, 100, options=STARTING, env=HUGE, least=300),
+    Sweep("munmap-onward-hugetlb", "munmap", 120, 60, env=HUGE,
+          options=ONWARD + most(2048, 1000000), load=LONG),
+    Sweep("mincore-once-hugetlb", "mincore", 12, 3, env=HUGE, least=9),
+]  # fmt: skip
+
+
+@pytest.mark.preload
+@pytest.mark.root
+@pytest.mark.parametrize("sweep", [pytest.param(one, id=one.name) for one in HUGE_SWEEPS])
+def test_faults_with_huge_pages_are_survived(
+    sweep: Sweep,
+    run_shim: RunShim,
+    build_dir: Path,
+    shim: Path,
+    tmp_path: Path,
+    set_aside: SetAside,
+) -> None:
+    set_aside(100)
+    test_faults_are_survived(sweep, run_shim, build_dir, shim, tmp_path)
 
 
 @pytest.mark.preload
