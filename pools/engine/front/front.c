@@ -134,6 +134,10 @@ static bool publish(struct ps_front_table *table, struct ps_front *front, size_t
     return id < PS_FRONTS && ps_cas_strong_acq_rel(&table->x_fronts[id], &none, front);
 }
 
+static uint32_t index_of(const struct ps_front_table *table) {
+    return table == &ps_front_table ? 0 : (uint32_t)(table - ps_front_apart) + 1;
+}
+
 static struct ps_front *here(struct ps_front_table *table) {
     size_t id = own_id();
     struct ps_front *front = front_at(table, id);
@@ -142,7 +146,7 @@ static struct ps_front *here(struct ps_front_table *table) {
     }
     front = ps_front_make();
     if (front != NULL) {
-        front->partition = table->partition;
+        front->table = index_of(table);
         (void)publish(table, front, id); /* false: another thread was first; this one leaks */
     }
     return front_at(table, id);
@@ -186,7 +190,7 @@ bool ps_front_raise_in(struct ps_front_table *table, struct ps_front *own, size_
         if (own == NULL) {
             return false;
         }
-        own->partition = table->partition;
+        own->table = index_of(table);
         ps_store_release(&table->x_own, own); /* release: a reader of its counts */
     }
     return raise(own != NULL ? own : here(table), class_index);

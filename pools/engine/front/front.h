@@ -86,7 +86,7 @@ struct ps_front {
     uint64_t x_seen[PS_FRONT_CLASSES];  /* the state at the last return of unused blocks */
     uint32_t x_limit_bytes[2]; /* of all limits: the sum of their blocks' bytes; of medium ones */
     uint32_t moving;           /* class, plus 1, whose entries a return moves; 0: none */
-    struct ps_partition *partition; /* whose blocks it has; NULL: the plain heap's; constant */
+    uint32_t table;            /* index of its own, ps_front_table_at; constant */
     PS_ALIGNED(PS_CACHE_LINE) void *x_entries[]; /* of the classes, one after the other */
 };
 

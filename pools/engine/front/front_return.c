@@ -118,8 +118,9 @@ static void **entries_of(struct ps_front *front, uint32_t class_index) {
 }
 
 static void count_returned(const struct ps_front *front, uint32_t class_index, size_t blocks) {
-    if (PS_UNLIKELY(front->partition != NULL)) {
-        ps_partition_count(front->partition, class_index, -(uint64_t)blocks);
+    if (PS_UNLIKELY(front->table != 0)) {
+        struct ps_partition *partition = ps_front_table_at(front->table)->partition;
+        ps_partition_count(partition, class_index, -(uint64_t)blocks);
     }
 }
 

@@ -4,7 +4,6 @@
  */
 #include "pools/engine/front/partition.h"
 
-#include "pools/engine/front/store.h"
 #include "pools/engine/front/store_lists.h"
 #include "pools/engine/page/metadata.h"
 
@@ -122,42 +121,6 @@ bool ps_partition_make_store(struct ps_partition *partition, uint32_t class_inde
     ps_store_set_rank(made);
     /* release: it is zero. Two threads at the same moment both make one; one is lost. */
     return ps_cas_strong_acq_rel(&partition->x_stores[class_index], &none, made) || none != NULL;
-}
-
-size_t ps_partition_take(struct ps_partition *partition, uint32_t class_index, void **blocks,
-                         size_t most) {
-    return ps_store_take_from(ps_partition_store(partition, class_index), blocks, most, NULL);
-}
-
-/* ---- the end ---- */
-
-struct end {
-    void (*large)(struct ps_slot *slot);
-};
-
-static void end_run(struct ps_slot *slot, void *context) {
-    struct ps_slab *slab = (struct ps_slab *)slot;
-    if (slot->run.kind == PS_RUN_SLAB) {
-        struct ps_store *store = ps_store_of(slab);
-        if (ps_store_begin(store)) {
-            ps_store_leave(store, slab);
-            ps_store_end(store);
-            ps_store_destroy(slab);
-        }
-    } else {
-        ((const struct end *)context)->large(slot);
-        ps_store_relaxed(&slot->run.kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() classifies */
-    }
-}
-
-void ps_partition_empty(struct ps_partition *partition, void (*end_large)(struct ps_slot *slot)) {
-    struct end end = {end_large};
-    ps_store_purge_stop();
-    ps_extents_purge_stop(&partition->extents);
-    ps_extents_walk(&partition->extents, end_run, &end);
-    ps_extents_empty(&partition->extents);
-    ps_extents_purge_resume();
-    ps_store_purge_resume();
 }
 
 void ps_partition_fork_child(void) { (void)ps_lock_fork_child(&table_lock); }

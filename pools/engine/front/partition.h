@@ -125,10 +125,6 @@ static inline struct ps_store *ps_partition_store(struct ps_partition *partition
 /* False when memory is exhausted. */
 bool ps_partition_make_store(struct ps_partition *partition, uint32_t class_index);
 
-/* Takes a batch of blocks of a class from slabs that exist: as ps_store_take. */
-size_t ps_partition_take(struct ps_partition *partition, uint32_t class_index, void **blocks,
-                         size_t most);
-
 /*
  * Partitions with fronts (front.h) never end, and have no limit. Their small blocks count as live
  * while they are in a front: they are counted a batch at a time.

@@ -13,7 +13,6 @@
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/partition_path.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/os/bytes.h"
 #include "pools/engine/page/retention.h"
@@ -329,7 +328,7 @@ void ps_front_free_of_slab(struct ps_slab *slab, void *block) {
         ps_slab_misuse(slab, block, PS_MISUSE_FREE);
     }
     if (PS_UNLIKELY(slab->extent != NULL)) {
-        ps_partition_free_small(slab, block);
+        ps_mode.hook.free_apart(slab, block);
     } else if (ps_slab_is_inherited(slab)) {
         free_inherited(slab, block);
     } else {

@@ -208,12 +208,6 @@ void *ps_large_alloc_in(struct ps_partition *partition, size_t bytes, size_t ali
     return alloc_run(partition, bytes, align, is_zero);
 }
 
-void ps_large_end_in(struct ps_slot *slot) {
-    if (slot->run.kind == PS_RUN_MAPPING) {
-        ps_mapping_count_live(-1, -(int64_t)capacity_of(slot));
-    }
-}
-
 void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
     void *block = NULL;
     if (PS_LIKELY(ps_medium_is_size(bytes, align))) {

@@ -50,9 +50,6 @@ void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero);
 /* Allocates a run in a partition, or a mapping, apart from all others. */
 void *ps_large_alloc_in(struct ps_partition *partition, size_t bytes, size_t align, bool *is_zero);
 
-/* Forgets a run of a partition that ends. slot: its. */
-void ps_large_end_in(struct ps_slot *slot);
-
 /* As ps_large_alloc, zeroed, without alignment. */
 void *ps_large_zalloc(size_t bytes);
 

@@ -98,6 +98,12 @@ struct ps_mode_hook {
     /* Returns quarantined memory to the page cache, on demand or before a request fails. */
     void (*reclaim)(void);
 
+    /* Allocate in a partition, and free a live block of a slab of one: those of partition_path.h,
+     * in all modes. It calls the core, which so does not call it. */
+    void *(*alloc_apart)(struct ps_partition *partition, size_t bytes, size_t align,
+                         bool is_zeroed);
+    void (*free_apart)(struct ps_slab *slab, void *block);
+
     /* Returns quarantined memory before a partition ends, and lets no other thread return some
      * afterwards that had left the quarantine before. NULL: there is none. */
     void (*end_partition)(void);

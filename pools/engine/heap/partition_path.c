@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See partition_path.h. No locks of its own.
+ * See partition_path.h: allocation and free. No locks of its own.
  */
 #include "pools/engine/heap/partition_path.h"
 
@@ -17,85 +17,7 @@
 
 #define FREES 64 /* between two slow calls that count */
 
-/* ---- counts ---- */
-
-/* relaxed, all: counts. The last discharge of a partition that is left: see ps_partition_leave. */
-
-static bool is_within(const struct ps_partition *partition, uint64_t live_bytes) {
-    uint64_t limit = ps_load_relaxed(&partition->x_limit_bytes);
-    return limit == 0 || live_bytes <= limit;
-}
-
-static void note_peak(struct ps_partition *partition, uint64_t live_bytes) {
-    uint64_t peak = ps_load_relaxed(&partition->x_peak_bytes);
-    while (live_bytes > peak &&
-           !ps_cas_weak_relaxed(&partition->x_peak_bytes, &peak, live_bytes)) { /* ends: it rises */
-    }
-}
-
-static bool charge_bytes(struct ps_partition *partition, uint64_t bytes) {
-    uint64_t live = ps_add_relaxed(&partition->x_live_bytes, bytes) + bytes;
-    if (PS_UNLIKELY(!is_within(partition, live))) {
-        return false;
-    }
-    note_peak(partition, live);
-    return true;
-}
-
-static bool charge(struct ps_partition *partition, uint64_t bytes, bool is_large) {
-    ps_add_relaxed(&partition->x_made_count, (uint64_t)1);
-    ps_add_relaxed(&partition->x_live_count, (uint64_t)1);
-    if (is_large) {
-        ps_add_relaxed(&partition->x_large_bytes, bytes);
-        ps_add_relaxed(&partition->x_large_count, (uint64_t)1);
-    }
-    return charge_bytes(partition, bytes);
-}
-
-bool ps_partition_recharge(struct ps_partition *partition, size_t more_bytes) {
-    bool is_more = (int64_t)more_bytes > 0;
-    if (!charge_bytes(partition, more_bytes) && is_more) {
-        ps_add_relaxed(&partition->x_live_bytes, -(uint64_t)more_bytes);
-        ps_add_relaxed(&partition->x_refused_count, (uint64_t)1);
-        return false;
-    }
-    ps_add_relaxed(&partition->x_large_bytes, (uint64_t)more_bytes);
-    return true;
-}
-
-/* Frees all, and returns the memory. state: ENDING, of the caller. */
-static void end_blocks(struct ps_partition *partition) {
-    if (ps_mode.hook.end_partition != NULL) {
-        ps_mode.hook.end_partition();
-    }
-    ps_partition_empty(partition, ps_large_end_in);
-}
-
-static void end(struct ps_partition *partition) {
-    end_blocks(partition);
-    ps_partition_end_record(partition);
-}
-
-static bool begin_end(struct ps_partition *partition, enum ps_partition_state from) {
-    uint32_t state = (uint32_t)from;
-    return ps_cas_strong_seq_cst(&partition->x_state, &state, (uint32_t)PS_PARTITION_ENDING);
-}
-
-void ps_partition_discharge(struct ps_partition *partition, size_t bytes, bool is_large) {
-    ps_add_relaxed(&partition->x_live_bytes, -(uint64_t)bytes);
-    if (is_large) {
-        ps_add_relaxed(&partition->x_large_bytes, -(uint64_t)bytes);
-        ps_add_relaxed(&partition->x_large_count, (uint64_t)-1);
-    }
-    /* seq_cst: of this and ps_partition_leave one finds the other's. */
-    uint64_t before = ps_add_seq_cst(&partition->x_live_count, (uint64_t)-1);
-    if (PS_UNLIKELY(before == 1 && ps_partition_is(partition, PS_PARTITION_LEAVING) &&
-                    begin_end(partition, PS_PARTITION_LEAVING))) {
-        end(partition);
-    }
-}
-
-/* ---- life ---- */
+/* ---- begin ---- */
 
 struct ps_partition *ps_partition_create(const char *name, uint64_t limit_bytes) {
     if (PS_UNLIKELY(!ps_engine_may_serve())) {
@@ -109,40 +31,6 @@ struct ps_partition *ps_partition_create(const char *name, uint64_t limit_bytes)
     return partition;
 }
 
-bool ps_partition_destroy(struct ps_partition *partition) {
-    if (!begin_end(partition, PS_PARTITION_LIVE)) {
-        return false;
-    }
-    end(partition);
-    return true;
-}
-
-bool ps_partition_reset(struct ps_partition *partition) {
-    if (!begin_end(partition, PS_PARTITION_LIVE)) {
-        return false;
-    }
-    end_blocks(partition);
-    ps_store_relaxed(&partition->x_live_bytes, (uint64_t)0);
-    ps_store_relaxed(&partition->x_live_count, (uint64_t)0);
-    ps_store_relaxed(&partition->x_large_bytes, (uint64_t)0);
-    ps_store_relaxed(&partition->x_large_count, (uint64_t)0);
-    ps_store_release(&partition->x_state, (uint32_t)PS_PARTITION_LIVE); /* release: all of it */
-    return true;
-}
-
-bool ps_partition_leave(struct ps_partition *partition) {
-    uint32_t live = PS_PARTITION_LIVE;
-    if (!ps_cas_strong_seq_cst(&partition->x_state, &live, (uint32_t)PS_PARTITION_LEAVING)) {
-        return false;
-    }
-    /* seq_cst: see ps_partition_discharge. */
-    if (ps_load_seq_cst(&partition->x_live_count) == 0 &&
-        begin_end(partition, PS_PARTITION_LEAVING)) {
-        end(partition);
-    }
-    return true;
-}
-
 /* ---- allocation ---- */
 
 static bool grow(struct ps_partition *partition, uint32_t class_index) {
@@ -151,12 +39,17 @@ static bool grow(struct ps_partition *partition, uint32_t class_index) {
            ps_store_grow_in(partition, class_index);
 }
 
+static size_t take(struct ps_partition *partition, uint32_t class_index, void **blocks,
+                   size_t most) {
+    struct ps_store *store = ps_partition_store(partition, class_index);
+    return ps_store_take_from(store, blocks, most, NULL);
+}
+
 static size_t take_or_grow(struct ps_partition *partition, uint32_t class_index, void **blocks,
                            size_t most) {
-    size_t count = ps_partition_take(partition, class_index, blocks, most);
-    return count == 0 && grow(partition, class_index)
-               ? ps_partition_take(partition, class_index, blocks, most)
-               : count;
+    size_t count = take(partition, class_index, blocks, most);
+    return count == 0 && grow(partition, class_index) ? take(partition, class_index, blocks, most)
+                                                      : count;
 }
 
 size_t ps_partition_take_some(struct ps_partition *partition, uint32_t class_index, void **blocks,
@@ -203,7 +96,7 @@ size_t ps_partition_refill(struct ps_partition *partition, uint32_t class_index,
     size_t count = ps_partition_take_some(partition, class_index, blocks, most);
     ps_partition_count(partition, class_index, count);
     ps_add_relaxed(&partition->x_made_count, (uint64_t)count);
-    note_peak(partition, ps_load_relaxed(&partition->x_live_bytes));
+    ps_partition_note_peak(partition, ps_load_relaxed(&partition->x_live_bytes));
     return count;
 }
 
@@ -330,7 +223,7 @@ void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t al
     struct ps_partition_request request = {.bytes = bytes, .align = align, .is_zeroed = is_zeroed};
     uint64_t wanted = ps_load_relaxed(&partition->x_live_bytes) + bytes;
     bool may_serve = ps_partition_is(partition, PS_PARTITION_LIVE) && ps_engine_may_serve();
-    if (PS_UNLIKELY(wanted < bytes || !is_within(partition, wanted) || !may_serve)) {
+    if (PS_UNLIKELY(wanted < bytes || !ps_partition_is_within(partition, wanted) || !may_serve)) {
         return refuse(partition);
     }
     void *block = ps_mode.entry.alloc_in(partition, &request);
@@ -343,7 +236,8 @@ void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t al
         count_bytes(counted);
         return block; /* it was counted when it left the store */
     }
-    if (PS_UNLIKELY(!charge(partition, counted, is_large))) { /* rounded up, it is too much */
+    if (PS_UNLIKELY(
+            !ps_partition_charge(partition, counted, is_large))) { /* rounded up, it is too much */
         ps_heap_free(block);
         return refuse(partition);
     }
@@ -370,17 +264,4 @@ void ps_partition_free_small(struct ps_slab *slab, void *block) {
         ps_maintenance_tick();
     }
     ps_partition_discharge(partition, bytes, false); /* last: the partition may end with it */
-}
-
-struct ps_partition *ps_partition_of(const void *block) {
-    if (PS_LIKELY(ps_partition_end() == 0)) {
-        return NULL;
-    }
-    struct ps_slot *slot = ps_page_map_slot(block);
-    const struct ps_slab *slab = ps_slab_holding(slot, block);
-    if (slab != NULL) {
-        return slab->extent != NULL ? ps_partition_of_slab(slab) : NULL;
-    }
-    bool is_large = !ps_block_is_medium(slot) && ps_block_is_large(slot, block);
-    return is_large ? ps_large_partition(slot) : NULL;
 }

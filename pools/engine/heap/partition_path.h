@@ -111,6 +111,14 @@ size_t ps_partition_refill(struct ps_partition *partition, uint32_t class_index,
 void ps_partition_give(struct ps_partition *partition, uint32_t class_index, void **blocks,
                        size_t count);
 
+/* Counts a block that was allocated. False: it is beyond the limit, and to be freed. */
+bool ps_partition_charge(struct ps_partition *partition, uint64_t bytes, bool is_large);
+
+/* True if so many live bytes are not. */
+bool ps_partition_is_within(const struct ps_partition *partition, uint64_t live_bytes);
+
+void ps_partition_note_peak(struct ps_partition *partition, uint64_t live_bytes);
+
 /* Counts a block that was freed; is_large: above the classes. Ends the partition with the last one
  * if it is LEAVING. The block has been returned. */
 void ps_partition_discharge(struct ps_partition *partition, size_t bytes, bool is_large);
