@@ -43,11 +43,24 @@ static size_t most_of(uint32_t class_index) {
 
 void ps_front_bound_medium(size_t bytes) { medium_bytes = bytes; }
 
+/* Half of the cap is for blocks of each kind. */
+static uint64_t x_cap_bytes = UINT64_MAX;
+
+static void set_most(struct ps_front_limits *limits, uint64_t bytes) {
+    /* relaxed, both: bounds. */
+    ps_store_relaxed(&limits->x_most, ps_min(bytes, ps_load_relaxed(&x_cap_bytes) / 2));
+}
+
 void ps_front_set_budget(uint64_t used_bytes) {
     uint64_t share = used_bytes / PS_FRONT_BUDGET_SHARE;
-    /* relaxed, both: bounds. */
-    ps_store_relaxed(&ps_front_limits[0].x_most, ps_max(share, PS_FRONT_BUDGET_BYTES));
-    ps_store_relaxed(&ps_front_limits[1].x_most, ps_max(share, PS_FRONT_MEDIUM_BUDGET_BYTES));
+    set_most(&ps_front_limits[0], ps_max(share, PS_FRONT_BUDGET_BYTES));
+    set_most(&ps_front_limits[1], ps_max(share, PS_FRONT_MEDIUM_BUDGET_BYTES));
+}
+
+void ps_front_cap_budget(uint64_t bytes) {
+    ps_store_relaxed(&x_cap_bytes, bytes); /* relaxed: as above */
+    set_most(&ps_front_limits[0], PS_FRONT_BUDGET_BYTES);
+    set_most(&ps_front_limits[1], PS_FRONT_MEDIUM_BUDGET_BYTES);
 }
 
 void ps_front_start(void) {

@@ -281,6 +281,9 @@ void ps_front_start(void);
 /* The memory in use has changed. Any thread. */
 void ps_front_set_budget(uint64_t used_bytes);
 
+/* Bounds the budget, of both kinds together, from now on. Any thread. */
+void ps_front_cap_budget(uint64_t bytes);
+
 /* The sum of all limits' bytes, and their budget: of small blocks, of medium ones. Any thread adds;
  * hints. */
 extern PS_HIDDEN struct ps_front_limits {
