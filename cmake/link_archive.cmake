@@ -52,7 +52,7 @@ endfunction()
 
 file(STRINGS ${FOLDER}/parts.txt parts)
 set(cxx_parts ${parts})
-list(FILTER cxx_parts INCLUDE REGEX "/cxx_(new|fail)\\.")
+list(FILTER cxx_parts INCLUDE REGEX "/cxx_[a-z_]*\\.")
 set(loader_part ${parts})
 list(FILTER loader_part INCLUDE REGEX "/linked/loader\\.")
 list(REMOVE_ITEM parts ${cxx_parts} ${loader_part})
@@ -65,7 +65,8 @@ endif()
 list_rows(left ${LEFT} "${left_kinds}")
 list(REMOVE_ITEM entries ${left})
 set(operators ${entries})
-list(FILTER operators INCLUDE REGEX "^_Z")
+list(FILTER operators INCLUDE REGEX
+    "^_Z|^tc_(new|delete)|^(__|tcmalloc_)size_returning_")
 list(REMOVE_ITEM entries ${operators})
 
 set(poolshim ${FOLDER}/poolshim.o)

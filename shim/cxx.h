@@ -16,6 +16,20 @@
 PS_HOOK void *ps_cxx_fail(size_t size, void *caller);
 PS_HOOK void *ps_cxx_fail_aligned(size_t size, size_t align, void *caller);
 
+/* std::string::append(const char *, size_t). */
+struct ps_cxx_string;
+typedef void *ps_cxx_append(struct ps_cxx_string *string, const char *data, size_t bytes);
+
+/* That of the program's run-time: of libstdc++, of its older strings, or of libc++. NULL: there is
+ * none that can be found. */
+PS_HOOK ps_cxx_append *ps_cxx_find_append(void);
+
+/* Their names. */
+#define PS_CXX_APPEND "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6appendEPKcm"
+#define PS_CXX_APPEND_OLD "_ZNSs6appendEPKcm"
+#define PS_CXX_APPEND_LIBCXX                                                                       \
+    "_ZNSt3__112basic_stringIcNS_11char_traitsIcEENS_9allocatorIcEEE6appendEPKcm"
+
 /* ---- nothrow forms, which the run-time has itself where it is linked ---- */
 
 /* Memory for a nothrow form. NULL: there is none, or the program has replaced an operator that the

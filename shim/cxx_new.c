@@ -210,3 +210,22 @@ DELETE_ALIGNED_FORM(_ZdaPvSt11align_val_tRKSt9nothrow_t, own_delete_aligned_arra
                     _ZdaPvSt11align_val_t, void *block, size_t align)
 DELETE_SIZED_ALIGNED_FORM(_ZdlPvmSt11align_val_t, own_delete_aligned, _ZdlPvSt11align_val_t)
 DELETE_SIZED_ALIGNED_FORM(_ZdaPvmSt11align_val_t, own_delete_aligned_array, _ZdaPvSt11align_val_t)
+
+/* ---- gperftools' names: shim/tcmalloc.c ---- */
+
+PS_EXPORT_ALIAS(tc_new, _Znwm);
+PS_EXPORT_ALIAS(tc_newarray, _Znam);
+PS_EXPORT_ALIAS(tc_new_aligned, _ZnwmSt11align_val_t);
+PS_EXPORT_ALIAS(tc_newarray_aligned, _ZnamSt11align_val_t);
+PS_EXPORT_ALIAS(tc_delete, _ZdlPv);
+PS_EXPORT_ALIAS(tc_delete_sized, _ZdlPvm);
+PS_EXPORT_ALIAS(tc_delete_nothrow, _ZdlPvRKSt9nothrow_t);
+PS_EXPORT_ALIAS(tc_delete_aligned, _ZdlPvSt11align_val_t);
+PS_EXPORT_ALIAS(tc_delete_sized_aligned, _ZdlPvmSt11align_val_t);
+PS_EXPORT_ALIAS(tc_delete_aligned_nothrow, _ZdlPvSt11align_val_tRKSt9nothrow_t);
+PS_EXPORT_ALIAS(tc_deletearray, _ZdaPv);
+PS_EXPORT_ALIAS(tc_deletearray_sized, _ZdaPvm);
+PS_EXPORT_ALIAS(tc_deletearray_nothrow, _ZdaPvRKSt9nothrow_t);
+PS_EXPORT_ALIAS(tc_deletearray_aligned, _ZdaPvSt11align_val_t);
+PS_EXPORT_ALIAS(tc_deletearray_sized_aligned, _ZdaPvmSt11align_val_t);
+PS_EXPORT_ALIAS(tc_deletearray_aligned_nothrow, _ZdaPvSt11align_val_tRKSt9nothrow_t);

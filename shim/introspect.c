@@ -175,3 +175,9 @@ PS_EXPORT int mallopt(int parameter, int value) {
         return 0;
     }
 }
+
+/* gperftools' names of the same: shim/tcmalloc.c */
+PS_EXPORT_ALIAS(tc_mallinfo, mallinfo);
+PS_EXPORT_ALIAS(tc_mallinfo2, mallinfo2);
+PS_EXPORT_ALIAS(tc_malloc_stats, malloc_stats);
+PS_EXPORT_ALIAS(tc_mallopt, mallopt);

@@ -107,3 +107,17 @@ PS_EXPORT_ALIAS(__libc_memalign, memalign);
 PS_EXPORT_ALIAS(__libc_valloc, valloc);
 PS_EXPORT_ALIAS(__libc_pvalloc, pvalloc);
 PS_EXPORT_ALIAS(__posix_memalign, posix_memalign);
+
+/* ---- gperftools' names: shim/tcmalloc.c ---- */
+
+PS_EXPORT_ALIAS(tc_malloc_skip_new_handler, malloc);
+PS_EXPORT_ALIAS(tc_free, free);
+PS_EXPORT_ALIAS(tc_cfree, free);
+PS_EXPORT_ALIAS(tc_free_sized, free_sized);
+PS_EXPORT_ALIAS(tc_calloc, calloc);
+PS_EXPORT_ALIAS(tc_realloc, realloc);
+PS_EXPORT_ALIAS(tc_memalign, memalign);
+PS_EXPORT_ALIAS(tc_posix_memalign, posix_memalign);
+PS_EXPORT_ALIAS(tc_valloc, valloc);
+PS_EXPORT_ALIAS(tc_pvalloc, pvalloc);
+PS_EXPORT_ALIAS(tc_malloc_size, malloc_usable_size);

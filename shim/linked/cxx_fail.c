@@ -30,3 +30,10 @@ PS_COLD void *ps_cxx_fail_aligned(size_t size, size_t align, void *caller) {
 PS_COLD void *ps_cxx_fail(size_t size, void *caller) {
     return ps_cxx_fail_aligned(size, DEFAULT_ALIGN, caller);
 }
+
+ps_cxx_append *ps_cxx_find_append(void) {
+    extern ps_cxx_append usual __asm__(PS_CXX_APPEND) __attribute__((weak));
+    extern ps_cxx_append of_libcxx __asm__(PS_CXX_APPEND_LIBCXX) __attribute__((weak));
+    extern ps_cxx_append old __asm__(PS_CXX_APPEND_OLD) __attribute__((weak));
+    return usual != NULL ? usual : of_libcxx != NULL ? of_libcxx : old;
+}

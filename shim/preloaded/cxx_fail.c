@@ -77,6 +77,17 @@ PS_COLD static void *fail_new_aligned_nothrow(const char *name, size_t size, siz
     return next == NULL ? NULL : next(size, align, tag);
 }
 
+/* ---- strings ---- */
+
+ps_cxx_append *ps_cxx_find_append(void) {
+    static const char *const names[] = {PS_CXX_APPEND, PS_CXX_APPEND_LIBCXX, PS_CXX_APPEND_OLD};
+    void *found = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && found == NULL; i++) {
+        found = ps_loader_next(names[i]);
+    }
+    return (ps_cxx_append *)found;
+}
+
 /* ---- nothrow forms ---- */
 
 #define CALLER __builtin_return_address(0)
@@ -104,3 +115,9 @@ NOTHROW_FORM(_ZnwmRKSt9nothrow_t, false, PS_FAMILY_NEW)
 NOTHROW_FORM(_ZnamRKSt9nothrow_t, true, PS_FAMILY_NEW_ARRAY)
 NOTHROW_ALIGNED_FORM(_ZnwmSt11align_val_tRKSt9nothrow_t, false)
 NOTHROW_ALIGNED_FORM(_ZnamSt11align_val_tRKSt9nothrow_t, true)
+
+/* gperftools' names: shim/tcmalloc.c */
+PS_EXPORT_ALIAS(tc_new_nothrow, _ZnwmRKSt9nothrow_t);
+PS_EXPORT_ALIAS(tc_newarray_nothrow, _ZnamRKSt9nothrow_t);
+PS_EXPORT_ALIAS(tc_new_aligned_nothrow, _ZnwmSt11align_val_tRKSt9nothrow_t);
+PS_EXPORT_ALIAS(tc_newarray_aligned_nothrow, _ZnamSt11align_val_tRKSt9nothrow_t);

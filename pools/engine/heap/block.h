@@ -21,6 +21,10 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align);
 /* Usable bytes of a live block, 0 for NULL; a foreign pointer is handled as by free. */
 size_t ps_block_usable(const void *block);
 
+/* Usable bytes that a new block would have, or a few less; never below `bytes`. align: power of
+ * two. 0: the sum would overflow. */
+size_t ps_block_good_bytes(size_t bytes, size_t align);
+
 /* Grows or shrinks a block, in place if that is cheap. block: live, not NULL; bytes: > 0. On
  * failure the block is unchanged. */
 void *ps_block_resize(void *block, size_t bytes);

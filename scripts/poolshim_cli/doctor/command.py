@@ -109,7 +109,7 @@ def look_into(
         return
     program.check_privileges(diagnosis, found)
     program.check_own_allocator(diagnosis, found)
-    program.check_own_interfaces(diagnosis, found)
+    program.check_own_interfaces(diagnosis, found, ours)
     program.check_plugins(diagnosis, found)
     libraries = loading.list_libraries(
         diagnosis, found, preload.present(ours.path, env), env

@@ -23,7 +23,8 @@ OWN_INTERFACES = {
 # that answers. malloc_stats and mallinfo are in libc too, and poolshim answers them.
 CONTROLS = {
     "jemalloc": re.compile(r"(_rjem_|_?je_)?mallctl(nametomib|bymib)?$|je_malloc_stats_print$"),
-    "tcmalloc": re.compile(r"_Z\w*15MallocExtension|MallocExtension_|_Z\w*TCMalloc_SystemRelease"),
+    "tcmalloc": re.compile(r"_ZN15MallocExtension8instanceEv|MallocExtension_|MallocHook_Add"
+                           r"|_ZN\w*8tcmalloc15MallocExtension|_Z\w*TCMalloc_SystemRelease"),
     "mimalloc": re.compile(r"mi_(stats|process_info|option|collect|heap_visit|heap_get)\w*$"),
 }
 # Texts that a stripped program still has.
@@ -176,10 +177,11 @@ def check_traces(diagnosis: Diagnosis, program: elf.Elf) -> None:
             return
 
 
-def check_own_interfaces(diagnosis: Diagnosis, program: elf.Elf) -> None:
-    """Calls past malloc: their blocks may reach poolshim's free, and the other way round."""
+def check_own_interfaces(diagnosis: Diagnosis, program: elf.Elf, ours: elf.Elf) -> None:
+    """Calls past malloc: their blocks may reach poolshim's free, and the other way round. Names
+    that our library has, too, are none."""
     for name, functions in OWN_INTERFACES.items():
-        called = [function for function in functions if program.wants(function)]
+        called = [one for one in functions if program.wants(one) and not ours.defines(one)]
         if called:
             diagnosis.add(
                 "own-interface", WARNING,
