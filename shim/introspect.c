@@ -5,6 +5,7 @@
  * docs/introspection.md maps the figures. Any thread; the census takes the engine's locks one after
  * the other, and nothing is printed under a lock.
  */
+#include "pools/engine/base/atomic.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/record/census.h"
 #include "shim/entry.h"
@@ -22,6 +23,7 @@
 /* glibc's figures, of this heap: arena_bytes == used_bytes + free_bytes. */
 struct figures {
     uint64_t arena_bytes; /* mapped, less single blocks' mappings, pools' pages, metadata */
+    uint64_t most_bytes;  /* the most of it that a call has found */
     uint64_t used_bytes;  /* live, mappings of single blocks not counted */
     uint64_t free_bytes;
     uint64_t free_block_count; /* free blocks in slabs */
@@ -41,6 +43,15 @@ static uint64_t free_blocks_of(const struct ps_census_class *class) {
     return less(class->slabs * blocks_per_slab, class->live_blocks);
 }
 
+static uint64_t x_most_bytes;
+
+static uint64_t raised_most(uint64_t bytes) {
+    uint64_t most = ps_load_relaxed(&x_most_bytes); /* relaxed: a number by itself */
+    while (bytes > most && !ps_cas_weak_relaxed(&x_most_bytes, &most, bytes)) {
+    }
+    return ps_max(bytes, most);
+}
+
 static void take_figures(const struct ps_census *census, struct figures *figures) {
     *figures = (struct figures){
         .arena_bytes = less(census->mapped_bytes,
@@ -50,6 +61,7 @@ static void take_figures(const struct ps_census *census, struct figures *figures
         .map_count = census->map_live_count,
         .trim_bytes = census->cache_dirty_bytes + census->map_cached_bytes,
     };
+    figures->most_bytes = raised_most(figures->arena_bytes);
     figures->free_bytes = less(figures->arena_bytes, figures->used_bytes);
     for (uint32_t i = 0; i < census->class_count; i++) {
         figures->free_block_count += free_blocks_of(&census->classes[i]);
@@ -102,7 +114,7 @@ static void print_system(FILE *stream, const struct figures *figures) {
             "<system type=\"max\" size=\"%llu\"/>\n"
             "<aspace type=\"total\" size=\"%llu\"/>\n"
             "<aspace type=\"mprotect\" size=\"%llu\"/>\n",
-            bytes, bytes, bytes, bytes);
+            bytes, (unsigned long long)figures->most_bytes, bytes, bytes);
 }
 
 static void print_free_sizes(FILE *stream, const struct ps_census *census) {
@@ -175,6 +187,9 @@ PS_EXPORT int mallopt(int parameter, int value) {
         return 0;
     }
 }
+
+PS_EXPORT_ALIAS(__libc_mallinfo, mallinfo);
+PS_EXPORT_ALIAS(__libc_mallopt, mallopt);
 
 /* gperftools' names of the same: shim/tcmalloc.c */
 PS_EXPORT_ALIAS(tc_mallinfo, mallinfo);

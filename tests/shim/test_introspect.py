@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, RunShim
+from conftest import ROOT, RunShim, run_captured
 
 pytestmark = pytest.mark.preload
 
@@ -145,6 +145,15 @@ print(json.dumps([answers, text, ask()]))
         upper = high
     free = sum(int(size.get("count", "")) for size in root.findall("heap/sizes/size"))
     assert free == int(totals["rest"].get("count", ""))
+
+
+def test_a_reader_of_glibcs_figures_finds_the_same_with_both(build_dir: Path) -> None:
+    """Under the shim the program is a scenario."""
+    program = build_dir / "tests" / "scenarios" / "glibc_questions"
+    if not program.exists():
+        pytest.skip("glibc's malloc is not here")
+    result = run_captured([program])
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_malloc_stats_prints_the_table_to_stderr(run_shim: RunShim) -> None:
