@@ -22,6 +22,7 @@ from table import each_row
 
 GUIDES = ROOT / "docs" / "guides"
 FOLDER = Path("/usr/lib/x86_64-linux-gnu")
+SAME = "the same name"  # of scripts/dev/function_tables.py
 MADE = ROOT / "scripts" / "dev" / "gen-guides"
 
 
@@ -85,6 +86,78 @@ def test_every_setting_of_an_allocator_has_a_row(check: Callable[[str], None], n
     check(name)
 
 
+# ---- functions ----
+
+
+def exported(path: str | Path) -> set[str]:
+    result = run_captured(["nm", "-D", "--defined-only", path])
+    assert result.returncode == 0, result.stderr
+    return {line.split()[-1].partition("@")[0] for line in result.stdout.splitlines()}
+
+
+# Of each: its library, the names in it that are its interface, its headers, and how they declare
+# a function.
+ORIGINALS = {
+    "jemalloc": ("libjemalloc.so.2", r"(?!_|je_test)[a-z]\w+", ["jemalloc/jemalloc.h"],
+                 r"\bje_(\w+)\("),
+    "tcmalloc": ("libtcmalloc_minimal.so.4", r"(tc_|MallocExtension_|MallocHook_[A-Z][a-z]+)\w+",
+                 ["gperftools/tcmalloc.h", "gperftools/malloc_extension_c.h",
+                  "gperftools/malloc_hook_c.h", "gperftools/heap-profiler.h",
+                  "gperftools/profiler.h", "gperftools/nallocx.h"],
+                 r"\b((?:tc_|Malloc(?:Extension|Hook)_|\w*HeapProfile|Profiler|nallocx)\w*)\s*\("),
+    "mimalloc": ("libmimalloc.so.2", r"mi_\w+", ["mimalloc.h"],
+                 r"^(?:mi_decl\w* )+[^(]*?\b(mi_\w+)\("),
+}  # fmt: skip
+INTERNAL = {"MallocHook_InitAtFirstAllocation_HeapLeakChecker", "malloc_size"}
+
+
+def functions_of(guide: Path) -> dict[str, str]:
+    """The rows of the generated table: the name, and the answer."""
+    text = guide.read_text()
+    table = text[text.index("<!-- table: functions.") :]
+    return {SPAN.findall(row[0])[0]: row[1] for row in rows(table[: table.index("<!-- / -->")])}
+
+
+def declared_in(header: Path, pattern: str) -> set[str]:
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", header.read_text(), flags=re.DOTALL)
+    return {match[1] for match in re.finditer(pattern, text, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("allocator", ORIGINALS)
+def test_every_function_of_an_allocator_has_a_row(allocator: str) -> None:
+    name, interface, headers, pattern = ORIGINALS[allocator]
+    there = set(functions_of(GUIDES / f"from-{allocator}.md"))
+    found = {one for one in exported(library(name)) if re.fullmatch(interface, one)} - INTERNAL
+    assert len(found) > 15
+    for header in headers:
+        path = Path("/usr/include") / header
+        found |= declared_in(path, pattern) if path.exists() else set()
+    assert found - there == set()
+
+
+def test_functions_of_the_same_name_are_those_of_the_library(shim: Path) -> None:
+    ours = exported(shim)
+    for allocator in ORIGINALS:
+        found = functions_of(GUIDES / f"from-{allocator}.md")
+        same = {name for name, here in found.items() if here == SAME and "::" not in name}
+        assert same == {name for name in found if name in ours}, allocator
+        assert same or allocator == "mimalloc"
+        assert "" not in found.values()
+    assert "_ZN15MallocExtension8instanceEv" in ours
+
+
+def a_row_without_an_answer_is_found(tmp_path: Path) -> None:
+    """Of a name that the library does not export."""
+    table = tmp_path / "rows.toml"
+    table.write_text('[[jemalloc]]\nnames = "malloc mallocy"\ndifference = ""\n')
+    script = ("import function_tables, pathlib, sys\n"
+              "function_tables.ROWS = pathlib.Path(sys.argv[1])\n"
+              "function_tables.read_rows('jemalloc')\n")  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "scripts" / "dev")}
+    result = run_captured([sys.executable, "-c", script, table], env=env)
+    assert result.returncode == 1 and "without an answer, or twice: mallocy" in result.stderr
+
+
 def a_missing_row_is_found(tmp_path: Path) -> None:
     path = tmp_path / "guide.md"
     path.write_text("| a | b |\n|---|---|\n| `opt.x`, `opt.y` | `opt.z` |\n")
@@ -113,7 +186,9 @@ def an_outdated_table_is_found(tmp_path: Path) -> None:
     assert "ruby.md" in changed.stderr and "run scripts/dev/gen-guides" in changed.stderr
 
 
-@each_row("check", [a_missing_row_is_found, an_outdated_table_is_found])
+@each_row(
+    "check", [a_missing_row_is_found, an_outdated_table_is_found, a_row_without_an_answer_is_found]
+)
 def test_planted_faults_are_found(tmp_path: Path, check: Callable[[Path], None]) -> None:
     check(tmp_path)
 
