@@ -66,7 +66,7 @@ list_rows(left ${LEFT} "${left_kinds}")
 list(REMOVE_ITEM entries ${left})
 set(operators ${entries})
 list(FILTER operators INCLUDE REGEX
-    "^_Z|^tc_(new|delete)|^(__|tcmalloc_)size_returning_")
+    "^_Z|^tc_(new|delete)|^(__|tcmalloc_)size_returning_|^mi_(new|heap_alloc_new)")
 list(REMOVE_ITEM entries ${operators})
 
 set(poolshim ${FOLDER}/poolshim.o)

@@ -59,7 +59,7 @@ set(late_engine harden/ profile/ record/ front/partition heap/cpu_cache heap/lim
     small/span_purge)
 set(late_shim cxx_[a-z_]* preloaded/ [a-z_]*report record stats text exit_output guard_trace
     introspect process profile unwind[a-z_]* mallctl[a-z_]* extension heap set token
-    tcmalloc[a-z_]* vfork)
+    mimalloc[a-z_]* tcmalloc[a-z_]* vfork)
 list(JOIN late_engine "|" late_engine)
 list(JOIN late_shim "|" late_shim)
 list(FILTER late_sources INCLUDE REGEX

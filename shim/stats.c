@@ -142,9 +142,14 @@ int ps_stats_write_file(const char *pattern, const char *directory) {
     return ps_report_file_write(pattern, directory, write_report, json);
 }
 
+static uint64_t start_ms; /* constant after the start */
+
+uint64_t ps_stats_start_ms(void) { return start_ms; }
+
 PS_AT_START void ps_stats_at_start(void) {
     const struct ps_settings *settings = ps_shim_settings();
-    ps_store_relaxed(&base.x_ms, ps_os_now_ms());
+    start_ms = ps_os_now_ms();
+    ps_store_relaxed(&base.x_ms, start_ms);
     if (settings->stats_target != PS_STATS_OFF || settings->stats_every_s != 0 ||
         settings->dump_signal != PS_DUMP_OFF) {
         ps_exit_output_start();

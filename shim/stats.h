@@ -88,6 +88,9 @@ bool ps_stats_is_json(const char *name);
 /* Takes a report and writes the table. Returns 0 or an errno. */
 int ps_stats_write_table(int fd);
 
+/* The time of ps_stats_at_start, as of ps_os_now_ms. */
+uint64_t ps_stats_start_ms(void);
+
 /* The same without a lock: from a signal handler, or inside of a call of malloc. */
 void ps_report_peek(struct ps_report *report);
 

@@ -21,7 +21,7 @@ ENTRY_POINTS = ROOT / "shim" / "entry_points.def"
 LEFT = ROOT / "shim" / "linked" / "left_to_libc.def"
 OPERATIONS = 10_000_000
 CLASH_SUM = "1111114\n"
-CXX_NAME = re.compile(r"_Z|tc_(new|delete)|(__|tcmalloc_)size_returning_")
+CXX_NAME = re.compile(r"_Z|tc_(new|delete)|(__|tcmalloc_)size_returning_|mi_(new|heap_alloc_new)")
 ONE_OF_EACH = ("malloc", "free", "calloc", "realloc")
 
 
@@ -72,7 +72,7 @@ def test_members_have_the_names_of_the_table_alone(archive: Path) -> None:
     of_cxx = {name for name in rows - left if CXX_NAME.match(name)}
     assert found["cxx.o"] == of_cxx
     assert found["poolshim.o"] - inside == rows - left - of_cxx
-    assert len(inside) < 50
+    assert len(inside) < 60
 
 
 # ---- C ----

@@ -141,7 +141,7 @@ def test_functions_of_the_same_name_are_those_of_the_library(shim: Path) -> None
         found = functions_of(GUIDES / f"from-{allocator}.md")
         same = {name for name, here in found.items() if here == SAME and "::" not in name}
         assert same == {name for name in found if name in ours}, allocator
-        assert same or allocator == "mimalloc"
+        assert len(same) > 10
         assert "" not in found.values()
     assert "_ZN15MallocExtension8instanceEv" in ours
 

@@ -131,7 +131,7 @@ TRAMPOLINE = """
 """
 
 # Blocks of all kinds with their contents checked, by one thread and by several that end; requests
-# that fail, in C and in a C++ plugin that the program does not know; a fork; malloc_info.
+# that fail, in C and in a C++ plugin that the program does not know; a fork; malloc_info; a path.
 PROGRAM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -152,6 +152,8 @@ PROGRAM = r"""
 #define BLOCKS 64
 #define ROUNDS 600
 #define THREADS 4
+
+char *mi_realpath(const char *, char *) __attribute__((weak)); /* the library's */
 
 struct block { unsigned char *at; size_t bytes; unsigned char mark; };
 
@@ -240,6 +242,7 @@ int main(int count, char **words) {
     use_in_threads();
     FILE *stream = fopen("/dev/null", "w");
     CLAIM(stream != NULL && malloc_info(0, stream) == 0 && fclose(stream) == 0);
+    CLAIM(mi_realpath != NULL && mi_realpath("/proc/none", NULL) == NULL);
     void *plugin = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
     CLAIM(plugin != NULL);
     void *(*fail)(void) = (void *(*)(void))dlsym(plugin, "fail");

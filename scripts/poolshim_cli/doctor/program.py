@@ -14,11 +14,12 @@ C_NAMES = ("malloc", "free", "calloc", "realloc")
 NEW_NAMES = ("_Znwm", "_Znam", "_ZdlPv", "_ZdaPv")
 # What only that allocator has: calls that no malloc of another can take over.
 OWN_INTERFACES = {
-    "jemalloc": ("mallocx", "rallocx", "sdallocx", "dallocx", "je_malloc", "je_free"),
-    "mimalloc": ("mi_malloc", "mi_free", "mi_heap_malloc"),
-    "tcmalloc": ("tc_malloc", "tc_free"),
-    "TBB": ("scalable_malloc", "scalable_free"),
+    "mimalloc": re.compile(r"mi_(heap_|theap_|subproc_|malloc|free|calloc|zalloc|realloc|new)"),
+    "tcmalloc": re.compile(r"tc_(malloc|free|new|delete)"),
+    "jemalloc": re.compile(r"(mallocx|rallocx|sdallocx|dallocx|je_malloc|je_free)$"),
+    "TBB": re.compile(r"scalable_(malloc|free)$"),
 }
+SHOWN = 4  # of the functions, at most
 # By these a program queries one allocator's figures, or steers it; and, of each, the library
 # that answers. malloc_stats and mallinfo are in libc too, and poolshim answers them.
 CONTROLS = {
@@ -180,8 +181,10 @@ def check_traces(diagnosis: Diagnosis, program: elf.Elf) -> None:
 def check_own_interfaces(diagnosis: Diagnosis, program: elf.Elf, ours: elf.Elf) -> None:
     """Calls past malloc: their blocks may reach poolshim's free, and the other way round. Names
     that our library has, too, are none."""
-    for name, functions in OWN_INTERFACES.items():
-        called = [one for one in functions if program.wants(one) and not ours.defines(one)]
+    wanted = [one for one, is_own in program.symbols.items()
+              if not is_own and not ours.defines(one)]  # fmt: skip
+    for name, pattern in OWN_INTERFACES.items():
+        called = sorted(one for one in wanted if pattern.match(one))[:SHOWN]
         if called:
             diagnosis.add(
                 "own-interface", WARNING,
