@@ -36,7 +36,9 @@ def read_rows(allocator: str) -> list[Row]:
     """One for each function. ValueError: a name occurs twice, or has no answer."""
     ours = exported()
     rows = [
-        Row(name, SAME if name in ours else group.get("here", ""), group["difference"])
+        Row(name, SAME, group["difference"])
+        if name in ours
+        else Row(name, group.get("here", ""), group.get("without", group["difference"]))
         for group in tomllib.loads(ROWS.read_text())[allocator]
         for name in group["names"].split()
     ]
