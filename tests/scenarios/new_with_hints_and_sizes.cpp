@@ -1,5 +1,5 @@
 // expect: exit 0
-// flags: -faligned-new
+// flags: -fsized-deallocation -faligned-new
 /* SPDX-License-Identifier: MIT */
 /*
  * operator new with a hint, as LLVM calls it after a profile, and the forms that return the usable
