@@ -29,7 +29,8 @@ class Row(NamedTuple):
 
 
 def exported() -> set[str]:
-    return set(re.findall(r"^PS_\w+\((\w+)\)", ENTRY_POINTS.read_text(), re.MULTILINE))
+    row = r"^PS_(?:ENTRY|ENTRY_RSEQ|CONTROL)\((\w+)\)"
+    return set(re.findall(row, ENTRY_POINTS.read_text(), re.MULTILINE))
 
 
 def read_rows(allocator: str) -> list[Row]:
