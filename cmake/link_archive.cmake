@@ -51,6 +51,7 @@ function(join out)
 endfunction()
 
 file(STRINGS ${FOLDER}/parts.txt parts)
+list(FILTER parts EXCLUDE REGEX "/shim/token\\.") # it needs the operators, which a C program lacks
 set(cxx_parts ${parts})
 list(FILTER cxx_parts INCLUDE REGEX "/cxx_[a-z_]*\\.")
 set(loader_part ${parts})
