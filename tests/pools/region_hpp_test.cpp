@@ -226,6 +226,43 @@ static void room_and_chunks_are_told() {
     CHECK(region.capacity_left() > 60 << 10);
 }
 
+void forgotten_objects_are_not_destroyed() {
+    journal.clear();
+    bool is_thrown;
+    {
+        ps::region region;
+        CHECK(std::string(region.make_forgotten<ps::region_ref>(region)->copy("a")) == "a");
+        region.make_forgotten<Thrower *>(nullptr);
+        is_thrown = throws<std::runtime_error>([&] { region.make_forgotten<Thrower>(); });
+        struct Ends {
+            ~Ends() { journal += "ended"; }
+        };
+        region.make_forgotten<Ends>();
+    }
+    CHECK(is_thrown);
+    CHECK(journal.empty());
+}
+
+// The room that a text does not need serves the next one.
+void texts_are_written_in_place() {
+    ps::region region;
+    auto write = [](std::string_view text) {
+        return [text](char *out) { return text.copy(out, text.size()); };
+    };
+    std::string_view first = region.write_text(1000, write("first"));
+    std::size_t left = region.capacity_left();
+    std::string_view second = region.write_text(6, write("second"));
+    CHECK(first == "first" && second == "second");
+    CHECK(region.write_text(0, write("")).empty());
+    CHECK(region.write_text(100000, write("long")) == "long");
+    auto too_long = [&] { region.write_text(SIZE_MAX, write("")); };
+    CHECK(throws<std::bad_alloc>(too_long));
+    if (!is_malloc_mode()) {
+        CHECK(second.data() == first.data() + first.size());
+        CHECK(left > 2000);
+    }
+}
+
 } // namespace
 
 int main() {
@@ -238,5 +275,7 @@ int main() {
     the_oom_handler_may_throw();
     frames_rotate();
     room_and_chunks_are_told();
+    forgotten_objects_are_not_destroyed();
+    texts_are_written_in_place();
     return failures == 0 ? 0 : 1;
 }

@@ -75,6 +75,13 @@ class region_ref {
         return object;
     }
 
+    // An object whose destructor is never called: for one that owns nothing but memory of the
+    // region, such as a tree of containers on ps::no_free. Destroying the region then walks
+    // nothing.
+    template <class T, class... Arguments> T *make_forgotten(Arguments &&...arguments) const {
+        return detail::construct<T>(*this, std::forward<Arguments>(arguments)...);
+    }
+
     // count objects, value-initialised: numbers and pointers are 0.
     template <class T> T *make_array(std::size_t count) const {
         void *block = detail::checked(ps_region_alloc_array(region_, count, sizeof(T), alignof(T)));
@@ -102,6 +109,18 @@ class region_ref {
         text.copy(block, text.size());
         block[text.size()] = '\0';
         return {block, text.size()};
+    }
+
+    // A text of at most most_bytes, whose length is known when it is written: write(char *) writes
+    // it in place and returns its bytes, most_bytes at most. The rest of the room is free again if
+    // write allocates nothing; no 0 follows. What write throws passes through; the room is then the
+    // region's until its end. O(1), without write.
+    template <class Write>
+    std::string_view write_text(std::size_t most_bytes, Write &&write) const {
+        char *text = static_cast<char *>(allocate(most_bytes, 1));
+        auto bytes = static_cast<std::size_t>(write(text));
+        text = static_cast<char *>(reallocate(text, most_bytes, bytes, 1));
+        return {text, bytes};
     }
 
     // The first argument that is counted is the object.
