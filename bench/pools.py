@@ -7,6 +7,7 @@
     scripts/bench --pools --only requests,list --passes 5
     scripts/bench --pools --families            # slots, fixed, bounded, retire and shared alone
     scripts/bench --pools --instructions        # counted by callgrind, on a busy machine too
+    scripts/bench --pools --programs            # four programs on malloc, std::pmr and the pools
 
 Tables on standard output, progress on standard error, everything measured into bench/results/.
 Exit status: 0; 1 if a process failed; 2 for a request that cannot be met; 130 after Ctrl-C.
@@ -26,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
-from harness import contests, document, report
+from harness import contests, document, pool_programs, report
 from harness.command import (
     plain_console,
     results_stem,
@@ -37,7 +38,7 @@ from harness.command import (
 )
 from harness.runner import Runner
 from poolshim_cli import allocators as lookup
-from poolshim_cli.errors import BadRequest
+from poolshim_cli.errors import BadRequest, RunFailed
 from poolshim_cli.machine import describe, one_line
 from poolshim_cli.places import REPOSITORY
 from rich.console import Console
@@ -101,6 +102,29 @@ def show_counts(
     return 1 if any(one.failure for one in done) else 0
 
 
+def show_programs(
+    build: Path, results: Path, runs: int, timeout: float, write_docs: bool
+) -> int:  # fmt: skip
+    """Table and files of the four programs."""
+    if shutil.which("valgrind") is None:
+        raise BadRequest("--programs: valgrind is not installed")
+    try:
+        done = pool_programs.measure_all(build, runs, timeout)
+    except RunFailed as error:
+        print(f"bench/pools.py: {error}", file=sys.stderr)
+        return 1
+    table = pool_programs.section(done)
+    below = [f"{runs} processes of each by turns. Machine: {one_line(describe())}."]
+    report.print_tables(plain_console(), [table], below)
+    stem = results_stem(results, "pools-programs")
+    content = {"schema": 1, "machine": describe(), "programs": pool_programs.as_json(done)}
+    write_file(stem.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
+    write_file(stem.with_suffix(".md"), report.markdown([table], below))
+    if write_docs:
+        document.store({"pools.programs": table}, "scripts/bench --pools --programs")
+    return 0
+
+
 @click.command(context_settings=CONTEXT, help=(__doc__ or "").split("\n\n")[0])
 @click.option("--only", multiple=True, metavar="GROUP", help="Only these groups [all].")
 @click.option("--families", is_flag=True,
@@ -110,6 +134,8 @@ def show_counts(
 @click.option("--quick", is_flag=True, help="A fiftieth of the work, 2 passes.")
 @click.option("--instructions", is_flag=True,
               help=f"Count instructions by callgrind instead; --scale {COUNT_SCALE:g}, one pass.")
+@click.option("--programs", is_flag=True,
+              help=f"The programs of pools/examples/programs; --passes [{pool_programs.RUNS}].")
 @click.option("--list", "is_list", is_flag=True, help="Name the contests, run nothing.")
 @click.option("--results", type=Path, default=RESULTS, help="Folder for JSON and Markdown.")
 @click.option("--write-docs", is_flag=True,
@@ -119,10 +145,16 @@ def show_counts(
 @click.option("--timeout", type=click.FloatRange(1), default=300.0, help="Seconds per process.")
 def command(
     only: tuple[str, ...], families: bool, passes: int | None, scale: float | None, quick: bool,
-    instructions: bool, is_list: bool, results: Path, write_docs: bool, build: Path,
+    instructions: bool, programs: bool, is_list: bool, results: Path, write_docs: bool, build: Path,
     timeout: float,
 ) -> int:  # fmt: skip
     """See the module's text, which is the help."""
+    if programs:
+        if only or families or instructions or quick or scale or is_list:
+            raise BadRequest("--programs: goes with --passes, --results, --build, --timeout and "
+                             "--write-docs alone")  # fmt: skip
+        return show_programs(build, results, max(passes or pool_programs.RUNS, 2), timeout,
+                             write_docs)  # fmt: skip
     found = contests.discover(build)
     known = list(dict.fromkeys(one.group for one in found))
     if families and only:

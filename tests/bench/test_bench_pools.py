@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 pytest.importorskip("click", reason="click is not installed: run scripts/setup")
 
-from harness import contests  # noqa: E402
+from harness import contests, pool_programs  # noqa: E402
 from harness.contests import Contest, Result  # noqa: E402
 from poolshim_cli.errors import BadRequest  # noqa: E402
 
@@ -198,3 +198,43 @@ def test_an_unknown_group_is_named() -> None:
     result = run_command("--only", "nothing", "--build", str(BUILD_DIR))
     assert result.returncode == 2
     assert "nothing" in result.stderr
+
+
+def test_programs_are_set_against_malloc() -> None:
+    variants = pool_programs.VARIANTS
+    one = pool_programs.Program(
+        "json_document",
+        cpu_s={name: [2.0 - number * 0.5, 4.0 - number] for number, name in enumerate(variants)},
+        rss_kib={name: [2048] for name in variants},
+        instructions={"malloc": 8_000_000, "pmr": 6_000_000, "pools": 2_000_000},
+        in_malloc=2_000_000,
+    )
+    rows = pool_programs.section([one]).rows
+    assert [row[0] for row in rows] == [f"json_document: {name}" for name in variants]
+    assert rows[0][1:4] == ["8", "1.00", "25%"]
+    assert [row[2] for row in rows[1:]] == ["–", "0.75", "0.25"]
+    assert [row[4] for row in rows] == ["1.00", "0.75", "0.50", "0.25"]
+
+
+@pytest.mark.nightly
+def test_every_program_is_measured() -> None:
+    found = pool_programs.find_programs(BUILD_DIR)
+    sources = (ROOT / "pools" / "examples" / "programs").glob("*.cpp")
+    assert set(found) == {path.stem for path in sources}
+    one = pool_programs.Program("order_book")
+    for variant in pool_programs.VARIANTS:
+        pool_programs.run_once(one, found["order_book"], variant, BUILD_DIR, 120)
+    assert len(one.results) == 1 and set(one.rss_kib) == set(pool_programs.VARIANTS)
+
+
+@pytest.mark.nightly
+@each_row("arguments", [["x"], ["pools", "0"], ["pools", "1x"], ["pools", "1", "2"]])
+def test_a_shown_program_says_how_to_call_it(arguments: list[str]) -> None:
+    done = run_captured([str(pool_programs.find_programs(BUILD_DIR)["order_book"]), *arguments])
+    assert done.returncode == 2 and done.stderr.startswith("usage:")
+    assert done.stderr.count("\n") == 1
+
+
+def test_programs_go_with_no_group() -> None:
+    done = run_command("--programs", "--only", "slots", "--build", str(BUILD_DIR))
+    assert done.returncode == 2 and "--programs" in done.stderr

@@ -19,7 +19,8 @@ from test_unit import run_in_builds
 
 SOURCES = sorted(
     path
-    for pattern in ("tests/pools/*_test.c", "tests/pools/*_test.cpp", "pools/examples/*.c*")
+    for pattern in ("tests/pools/*_test.c", "tests/pools/*_test.cpp", "pools/examples/*.c*",
+                    "pools/examples/programs/*.cpp")
     for path in ROOT.glob(pattern)
 )
 

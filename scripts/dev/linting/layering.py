@@ -26,6 +26,7 @@ LAYERS = [
 ]
 PUBLIC_HEADERS = "pools/include"
 PAGES = "pools/pages"  # the family that libpoolshim.so exports
+PROGRAMS = "pools/examples/programs/"  # installed as they are: their header lies beside them
 RUST = "pools/rust"  # above the engine and the families, as the shim is
 ARCH = LAYERS[0]
 BELOW_PUBLIC_POOLS = [*LAYERS[:4], "pools/common", PUBLIC_HEADERS]
@@ -62,6 +63,11 @@ def includes_of(text: str) -> dict[str, int]:
     }
 
 
+def is_beside(path: str, header: str) -> bool:
+    """An example that users compile where it is installed includes a file of its own folder."""
+    return path.startswith(PROGRAMS) and "/" not in header
+
+
 def parts_of(text: str) -> dict[str, int]:
     """Parts of processors, by name, with the lines that include them."""
     return {match[1]: line_of(text, match.start()) for match in ARCH_PART.finditer(text)}
@@ -70,7 +76,13 @@ def parts_of(text: str) -> dict[str, int]:
 def graph_of(tree: Tree) -> dict[str, dict[str, int]]:
     names = tree.below("pools", "shim", suffixes=C_SUFFIXES)
     processors = {name.rpartition("/")[0] for name in tree.below(ARCH) if name.count("/") == 4}
-    graph = {name: dict(tree.view(includes_of, name)) for name in names}
+    graph = {
+        name: {
+            PROGRAMS + header if is_beside(name, header) else header: line
+            for header, line in tree.view(includes_of, name).items()
+        }
+        for name in names
+    }
     for name in names:
         for part, line in tree.view(parts_of, name).items():
             for folder in processors - {f"{ARCH}/generic"}:
