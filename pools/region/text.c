@@ -30,6 +30,31 @@ void *ps_region_memdup(struct ps_region *region, const void *bytes, size_t count
     return copy;
 }
 
+/* Their lengths are read again for the copy: to remember them takes a bound on their number. */
+char *ps_region_strcat(struct ps_region *region, const char *first, ...) {
+    va_list arguments;
+    size_t length = 0;
+    va_start(arguments, first);
+    for (const char *text = first; text != NULL; text = va_arg(arguments, const char *)) {
+        length += strlen(text);
+    }
+    va_end(arguments);
+    char *all = ps_region_alloc_unaligned(region, length + 1);
+    if (all == NULL) {
+        return NULL;
+    }
+    char *at = all;
+    va_start(arguments, first);
+    for (const char *text = first; text != NULL; text = va_arg(arguments, const char *)) {
+        size_t bytes = strlen(text);
+        memcpy(at, text, bytes);
+        at += bytes;
+    }
+    va_end(arguments);
+    *at = '\0';
+    return all;
+}
+
 /* The tail of the current chunk, which has no owner. Nothing of it with PS_DEBUG=malloc. */
 static size_t tail_bytes(const struct ps_region_state *region) {
     return region->is_malloc ? 0 : (size_t)(region->chunk->end - region->hot.at);

@@ -30,6 +30,9 @@ DEBUG_TEST(with_debug_malloc_every_block_is_its_own_and_all_calls_work, "malloc"
     CHECK(!ps_region_free_last_aligned(region, second, 70000, 1)); /* it is a large one */
     CHECK(ps_region_free(region, second, 70000, 1));
     CHECK(ps_region_free_last(region, first, 10));
+    CHECK_STR_EQ(ps_region_strcat(region, "a", "", "bc", "def", (char *)NULL), "abcdef");
+    CHECK_STR_EQ(ps_region_strcat(region, NULL, "x", (char *)NULL), "");
+    CHECK(ps_region_free_last_aligned(region, ps_region_strcat(region, "7", (char *)NULL), 2, 1));
     CHECK_STR_EQ(ps_region_printf(region, "%d-%s", 7, "x"), "7-x");
     CHECK_EQ((uintptr_t)ps_region_alloc_aligned(region, 3, 4096) % 4096, 0);
     ps_region_reset(region);

@@ -318,6 +318,11 @@ PS_API PS_MALLOC char *ps_region_strndup(struct ps_region *region, const char *t
                                          size_t length_max);
 PS_API PS_MALLOC void *ps_region_memdup(struct ps_region *region, const void *bytes, size_t count);
 
+/* The texts one after another, and a 0. The arguments end with (char *)NULL; if `first` is
+ * NULL, the text is empty and what follows is not read. */
+PS_API PS_MALLOC char *ps_region_strcat(struct ps_region *region, const char *first, ...)
+    __attribute__((sentinel));
+
 /*
  * A formatted text. Written once, in place, if it fits into the current chunk; a text that does not
  * is measured and written again. NULL: ENOMEM, or the errno of vsnprintf for a bad format. Its
