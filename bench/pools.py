@@ -8,6 +8,7 @@
     scripts/bench --pools --families            # slots, fixed, bounded, retire and shared alone
     scripts/bench --pools --instructions        # counted by callgrind, on a busy machine too
     scripts/bench --pools --programs            # four programs on malloc, std::pmr and the pools
+    scripts/bench --pools --published           # the originals' own tables, row by row
 
 Tables on standard output, progress on standard error, everything measured into bench/results/.
 Exit status: 0; 1 if a process failed; 2 for a request that cannot be met; 130 after Ctrl-C.
@@ -27,7 +28,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
-from harness import contests, document, pool_programs, report
+from harness import (
+    contests,
+    document,
+    enlarge_plot,
+    pool_programs,
+    published_tables,
+    report,
+)
 from harness.command import (
     plain_console,
     results_stem,
@@ -125,6 +133,41 @@ def show_programs(
     return 0
 
 
+def show_published(
+    build: Path, found: list[contests.Contest], results: Path, runs: int, scale: float,
+    timeout: float, write_docs: bool,
+) -> int:  # fmt: skip
+    """The originals' tables, and the picture of the enlarge steps."""
+    if shutil.which("strace") is None:
+        raise BadRequest("--published: strace is not installed")
+    entries = [entry for entry in lookup.read_table(lookup.DEFAULT_TABLE)
+               if entry["name"] in published_tables.MALLOCS]  # fmt: skip
+    resolved = [lookup.resolve(entry, build) for entry in entries]
+    mallocs = [one for one in resolved if isinstance(one, lookup.Allocator)]
+    runner = Runner(build, mallocs, timeout, sorted({f"pools/{one.program}" for one in found}))
+    try:
+        tables = {"pools.published.tempesta": published_tables.tempesta(runner, found, scale, runs)}
+        tables["pools.published.list"] = published_tables.long_list(runner, found, scale, runs)
+        profiling = published_tables.profiling(runner, found, scale, runs)
+        for name, section in zip(("nodes", "arrays"), profiling):
+            tables[f"pools.published.{name}"] = section
+        section, curves = published_tables.enlarge(runner, found, scale, runs, mallocs)
+        tables["pools.published.enlarge"] = section
+    except RunFailed as error:
+        print(f"bench/pools.py: {error}", file=sys.stderr)
+        return 1
+    below = [f"The best of {runs} processes. Machine: {one_line(describe())}."]
+    report.print_tables(plain_console(), list(tables.values()), below)
+    stem = results_stem(results, "pools-published")
+    write_file(stem.with_suffix(".md"), report.markdown(list(tables.values()), below))
+    picture = enlarge_plot.draw(curves)
+    write_file(stem.with_suffix(".svg"), picture)
+    if write_docs:
+        document.store(tables, f"scripts/bench --pools --published --scale {scale:g}")
+        write_file(REPOSITORY / "docs" / "pictures" / "enlarge-steps.svg", picture)
+    return 0
+
+
 @click.command(context_settings=CONTEXT, help=(__doc__ or "").split("\n\n")[0])
 @click.option("--only", multiple=True, metavar="GROUP", help="Only these groups [all].")
 @click.option("--families", is_flag=True,
@@ -136,6 +179,8 @@ def show_programs(
               help=f"Count instructions by callgrind instead; --scale {COUNT_SCALE:g}, one pass.")
 @click.option("--programs", is_flag=True,
               help=f"The programs of pools/examples/programs; --passes [{pool_programs.RUNS}].")
+@click.option("--published", is_flag=True,
+              help="The originals' tables under their own names; --passes [1].")
 @click.option("--list", "is_list", is_flag=True, help="Name the contests, run nothing.")
 @click.option("--results", type=Path, default=RESULTS, help="Folder for JSON and Markdown.")
 @click.option("--write-docs", is_flag=True,
@@ -145,8 +190,8 @@ def show_programs(
 @click.option("--timeout", type=click.FloatRange(1), default=300.0, help="Seconds per process.")
 def command(
     only: tuple[str, ...], families: bool, passes: int | None, scale: float | None, quick: bool,
-    instructions: bool, programs: bool, is_list: bool, results: Path, write_docs: bool, build: Path,
-    timeout: float,
+    instructions: bool, programs: bool, published: bool, is_list: bool, results: Path,
+    write_docs: bool, build: Path, timeout: float,
 ) -> int:  # fmt: skip
     """See the module's text, which is the help."""
     if programs:
@@ -157,9 +202,16 @@ def command(
                              write_docs)  # fmt: skip
     found = contests.discover(build)
     known = list(dict.fromkeys(one.group for one in found))
+    if published:
+        if only or families or instructions or quick or is_list:
+            raise BadRequest("--published: goes with --scale, --passes, --results, --build, "
+                             "--timeout and --write-docs alone")  # fmt: skip
+        return show_published(build, found, results, passes or 1, scale or 1, timeout, write_docs)
     if families and only:
         raise BadRequest("--families: names the groups itself, so --only is not allowed")
     groups = split_names(contests.FAMILIES if families else only, known, "--only")
+    if not only:
+        groups = [group for group in groups if group not in published_tables.GROUPS]
     chosen = [one for one in found if one.group in groups]
     if is_list:
         for one in chosen:

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <getopt.h>
 #include <string>
 #include <vector>
@@ -72,12 +73,12 @@ template <class Work> double timed(Work &&work) {
 }
 
 // Times one pass. scale: 1 is the size of the original's benchmark.
-using Pass = double (*)(double scale);
+using Pass = std::function<double(double scale)>;
 
 struct Contest {
-    const char *group; // the originals' benchmark
-    const char *name;  // the case
-    const char *pool;  // the contestant; poolshim's begin with "ps_"
+    std::string group; // the originals' benchmark
+    std::string name;  // the case
+    std::string pool;  // the contestant; poolshim's begin with "ps_"
     Pass pass;
     unsigned passes;
 };
@@ -88,8 +89,8 @@ inline std::vector<Contest> &all() {
 }
 
 struct Register {
-    Register(const char *group, const char *name, const char *pool, Pass pass,
-             unsigned passes = 4) {
+    Register(const std::string &group, const std::string &name, const std::string &pool,
+             const Pass &pass, unsigned passes = 4) {
         all().push_back({group, name, pool, pass, passes});
     }
 };
@@ -110,7 +111,8 @@ inline void require(const void *object) {
 
 inline int list() {
     for (const Contest &contest : all()) {
-        std::printf("%s %s %s\n", contest.group, contest.name, contest.pool);
+        std::printf("%s %s %s\n", contest.group.c_str(), contest.name.c_str(),
+                    contest.pool.c_str());
     }
     return 0;
 }
@@ -129,9 +131,9 @@ inline int run(const Contest &contest, double scale) {
         double ms = run_pass(contest, scale);
         warm = i == 1 ? ms : std::min(warm, ms);
     }
-    std::printf("{\"group\": \"%s\", \"case\": \"%s\", \"pool\": \"%s\", \"cold_ms\": %.4f, "
-                "\"warm_ms\": %.4f, \"peak_rss_kib\": %llu}\n",
-                contest.group, contest.name, contest.pool, cold, warm,
+    std::printf("{\"group\": \"%s\", \"case\": \"%s\", \"pool\": \"%s\", \"cold_ms\": %.6f, "
+                "\"warm_ms\": %.6f, \"peak_rss_kib\": %llu}\n",
+                contest.group.c_str(), contest.name.c_str(), contest.pool.c_str(), cold, warm,
                 static_cast<unsigned long long>(bench_peak_rss_kib()));
     return 0;
 }

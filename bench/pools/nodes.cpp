@@ -117,13 +117,9 @@ template <class Pool, std::size_t bytes, std::size_t length, bool is_steady>
 void orders(const char *pool) {
     const char *group = length == 1 ? "nodes" : "arrays";
     auto name = [](const char *order) {
-        static std::vector<std::string> names;
-        names.reserve(64); // Register stores the pointers
         std::string size = length == 1 ? "" : std::to_string(length) + "x";
-        return names
-            .emplace_back((is_steady ? "steady_" : "") + std::string(order) + "_" + size +
-                          std::to_string(bytes))
-            .c_str();
+        return (is_steady ? "steady_" : "") + std::string(order) + "_" + size +
+               std::to_string(bytes);
     };
     using contest::Register;
     Register(group, name("single"), pool,

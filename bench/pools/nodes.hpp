@@ -116,7 +116,9 @@ class FoonathanSmall {
 };
 #endif
 
-// Alignment as the originals': of a pointer, of one byte for smaller nodes.
+// Alignment as the originals': of a pointer, of one byte for smaller nodes. The first chunk is
+// taken by the constructor, as by those of the others; its nodes are cut when they are first
+// wanted.
 enum class Kind { usual, ordered, unchecked };
 
 template <Kind kind> class PsAny {
@@ -126,7 +128,8 @@ template <Kind kind> class PsAny {
         options.is_ordered = kind == Kind::ordered;
         options.is_unchecked = kind == Kind::unchecked;
         options.chunks.first_bytes = count * bytes + 1024;
-        if (!ps_pool_init(&pool_, bytes, std::min(bytes, sizeof(void *)), &options)) {
+        if (!ps_pool_init(&pool_, bytes, std::min(bytes, sizeof(void *)), &options) ||
+            !ps_pool_reserve(&pool_, count)) {
             contest::fail("no pool");
         }
     }

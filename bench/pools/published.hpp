@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 namespace published {
 
@@ -63,7 +64,7 @@ class Nginx {
         }
         return alloc_in_new_block(bytes, align);
     }
-    // Of large blocks only: others remain until the end.
+    // Of large blocks only: others remain until the end. The list is searched for any block.
     bool free(void *memory) {
         for (Large *large = large_; large != nullptr; large = large->next) {
             if (large->memory == memory) {
@@ -74,6 +75,8 @@ class Nginx {
         }
         return false;
     }
+    // For callers that know the length: the list is searched for large blocks only.
+    bool free_sized(void *memory, std::size_t bytes) { return bytes > longest_ && free(memory); }
     void on_end(Function function, void *argument) {
         auto *cleanup = static_cast<Cleanup *>(alloc(sizeof(Cleanup), alignof(Cleanup)));
         *cleanup = {cleanups_, function, argument};
@@ -175,6 +178,17 @@ class Tfw {
             drop_chunk();
         }
         return true;
+    }
+
+    // The newest block grows in place while its chunk has room.
+    void *resize(void *memory, std::size_t old_bytes, std::size_t bytes) {
+        char *begin = reinterpret_cast<char *>(chunk_);
+        auto at = static_cast<std::size_t>(static_cast<char *>(memory) - begin);
+        if (at + old_bytes == chunk_->offset && at + bytes <= chunk_->bytes) {
+            chunk_->offset = at + bytes;
+            return memory;
+        }
+        return std::memcpy(alloc(bytes), memory, old_bytes);
     }
 
   private:

@@ -5,7 +5,8 @@
 // free all objects inside it, the pools are destroyed outside, except where making and
 // destroying is the case. Each object's first word is written. A request (request) is a region with
 // 40 texts of 8 to 86 bytes, an object of 240 and one of 8305 bytes, and three functions that are
-// called at its end; 200,000 of them are made and destroyed.
+// called at its end; 200,000 of them are made and destroyed. An array (grow) is filled while it
+// grows by half, from 64 bytes to 1 MiB, in a region of its own, 2000 times.
 #include "requests.hpp"
 
 namespace {
@@ -19,6 +20,9 @@ constexpr double REGION_COUNT = 200e3;
 constexpr unsigned REGION_OBJECTS = 100;
 constexpr std::size_t REQUEST_TEXTS = 40;
 constexpr unsigned REQUEST_ENDS = 3;
+constexpr double ARRAY_COUNT = 2000;
+constexpr std::size_t ARRAY_FIRST_BYTES = 64;
+constexpr std::size_t ARRAY_BYTES = 1 << 20;
 
 template <class T> void touch(T *object) {
     contest::require(object);
@@ -98,6 +102,38 @@ template <class Pool> double make_and_destroy(double scale) {
     }
     timer.stop();
     return timer.ms();
+}
+
+template <class Pool> void grow_one() {
+    Pool pool(1);
+    std::size_t bytes = ARRAY_FIRST_BYTES;
+    char *array = pool.text(bytes);
+    contest::require(array);
+    for (std::size_t i = 0; i < ARRAY_BYTES; i += 64) {
+        if (i >= bytes) {
+            std::size_t more = bytes + bytes / 2;
+            array = requests::resized(pool, array, bytes, more);
+            contest::require(array);
+            bytes = more;
+        }
+        array[i] = static_cast<char>(i / 64 % 127);
+    }
+    for (std::size_t i = 0; i < ARRAY_BYTES; i += 64) {
+        if (array[i] != static_cast<char>(i / 64 % 127)) {
+            contest::fail("an array lost what it had");
+        }
+    }
+    pool.hold(array, bytes);
+    pool.drop();
+}
+
+template <class Pool> double grow(double scale) {
+    auto count = static_cast<std::size_t>(ARRAY_COUNT * scale);
+    return contest::timed([count] {
+        for (std::size_t i = 0; i <= count; i++) {
+            grow_one<Pool>();
+        }
+    });
 }
 
 void note_end(void *count) { ++*static_cast<std::size_t *>(count); }
@@ -195,6 +231,7 @@ template <class Pool> struct MixedEntry : Entry<Pool> {
 template <class Pool> struct RequestEntry : MixedEntry<Pool> {
     explicit RequestEntry(const char *name) : MixedEntry<Pool>(name) {
         contest::Register("requests", "request", name, checked_serve<Pool>);
+        contest::Register("requests", "grow", name, grow<Pool>);
     }
 };
 
@@ -214,6 +251,7 @@ const MixedEntry<requests::Slice> use_slice("glib_slice");
 const RequestEntry<requests::FoonathanStack> use_foonathan("foonathan_stack");
 #endif
 const RequestEntry<requests::AfterNginx> use_nginx("after_nginx");
+const MixedEntry<requests::AfterNginxSized> use_nginx_sized("after_nginx_sized");
 const RequestEntry<requests::AfterTfw> use_tfw("after_tfwpool");
 const RequestEntry<requests::PsRegion> use_region("ps_region");
 const contest::Register use_long("requests", "request", "ps_region_64k",

@@ -79,6 +79,23 @@ struct Forgets {
     void drop() {}
 };
 
+template <class Pool, class = void> struct has_resize : std::false_type {};
+template <class Pool>
+struct has_resize<Pool, std::void_t<decltype(std::declval<Pool &>().resize(nullptr, 1, 2))>>
+    : std::true_type {};
+
+// Where a pool cannot resize, a longer block and a copy, as its users do.
+template <class Pool>
+char *resized(Pool &pool, char *block, std::size_t old_bytes, std::size_t bytes) {
+    if constexpr (has_resize<Pool>::value) {
+        return pool.resize(block, old_bytes, bytes);
+    } else {
+        char *copy = pool.text(bytes);
+        contest::require(copy);
+        return static_cast<char *>(std::memcpy(copy, block, old_bytes));
+    }
+}
+
 using Function = void (*)(void *);
 
 // Functions called at the end, for those that have no such list: records of the pool's.
@@ -114,6 +131,9 @@ class Malloc : public Cleanups<Malloc> {
     char *text(std::size_t bytes) { return static_cast<char *>(std::malloc(bytes)); }
     template <class T> void free(T *object) { std::free(object); }
     void hold(void *object, std::size_t bytes) { held_.push(object, bytes); }
+    char *resize(char *block, std::size_t, std::size_t bytes) {
+        return static_cast<char *>(std::realloc(block, bytes));
+    }
     void drop() {
         run();
         held_.drop([](void *object, std::size_t) { std::free(object); });
@@ -251,17 +271,27 @@ class FoonathanStack : public Forgets, public Cleanups<FoonathanStack> {
 };
 #endif
 
-class AfterNginx : public Forgets {
+// is_scanning: as in nginx, a free searches the list of large blocks for an object of any size.
+template <bool is_scanning> class AfterNginxOf : public Forgets {
   public:
-    explicit AfterNginx(std::size_t) {}
+    explicit AfterNginxOf(std::size_t) {}
     template <class T> T *alloc() { return static_cast<T *>(pool_.alloc(sizeof(T))); }
-    template <class T> void free(T *object) { pool_.free(object); }
+    template <class T> void free(T *object) {
+        if (is_scanning) {
+            pool_.free(object);
+        } else {
+            pool_.free_sized(object, sizeof(T));
+        }
+    }
     char *text(std::size_t bytes) { return static_cast<char *>(pool_.alloc(bytes, 1)); }
     void on_end(Function function, void *argument) { pool_.on_end(function, argument); }
 
   private:
     published::Nginx pool_;
 };
+
+using AfterNginx = AfterNginxOf<true>;
+using AfterNginxSized = AfterNginxOf<false>;
 
 class AfterTfw : public Forgets, public Cleanups<AfterTfw> {
   public:
@@ -271,6 +301,9 @@ class AfterTfw : public Forgets, public Cleanups<AfterTfw> {
     template <class T> T *alloc() { return static_cast<T *>(pool_.alloc(sizeof(T), alignof(T))); }
     template <class T> void free(T *object) { pool_.free(object, sizeof(T)); }
     char *text(std::size_t bytes) { return static_cast<char *>(pool_.alloc(bytes, 1)); }
+    char *resize(char *block, std::size_t old_bytes, std::size_t bytes) {
+        return static_cast<char *>(pool_.resize(block, old_bytes, bytes));
+    }
 
   private:
     published::Tfw pool_;
@@ -289,6 +322,9 @@ template <std::size_t first_bytes> class PsRegionOf : public Forgets {
     ~PsRegionOf() { ps_region_destroy(region_); }
     char *text(std::size_t bytes) {
         return static_cast<char *>(ps_region_alloc_unaligned(region_, bytes));
+    }
+    char *resize(char *block, std::size_t old_bytes, std::size_t bytes) {
+        return static_cast<char *>(ps_region_realloc_aligned(region_, block, old_bytes, bytes, 1));
     }
     void on_end(Function function, void *argument) {
         contest::require(ps_region_on_destroy(region_, function, argument));

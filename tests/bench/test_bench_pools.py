@@ -7,6 +7,7 @@ scripts/test tests/bench/test_bench_pools.py
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 pytest.importorskip("click", reason="click is not installed: run scripts/setup")
 
-from harness import contests, pool_programs  # noqa: E402
+from harness import contests, enlarge_plot, pool_programs, published_tables  # noqa: E402
 from harness.contests import Contest, Result  # noqa: E402
 from poolshim_cli.errors import BadRequest  # noqa: E402
 
@@ -238,3 +239,48 @@ def test_a_shown_program_says_how_to_call_it(arguments: list[str]) -> None:
 def test_programs_go_with_no_group() -> None:
     done = run_command("--programs", "--only", "slots", "--build", str(BUILD_DIR))
     assert done.returncode == 2 and "--programs" in done.stderr
+
+
+def test_an_article_has_its_rows_in_the_programs() -> None:
+    """And rows of hundreds stay out of a run that compares."""
+    here = {(one.group, one.case, one.pool) for one in all_contests()}
+    if not here:
+        pytest.skip("bench/pools is not built")
+    for pool in ("after_nginx", "after_nginx_sized", "after_tfwpool", "ps_region"):
+        for case in published_tables.TEMPESTA_CASES:
+            assert ("requests", case, pool) in here
+    rows = {case for group, case, pool in here if group == "profiling" and pool == "ps_pool"}
+    assert {"single_256*1", "bulk_1024*256", "butterfly_512*8*8"} <= rows
+    nodes = sum(row.count("*") == 1 for row in rows)
+    assert (nodes, len(rows) - nodes) == (4 * 3 * 5, 4 * 2 * 9)
+    steps = {case for group, case, pool in here if group == "enlarge" and pool == "ps_intrusive"}
+    assert steps == {f"{pattern}_{step}" for pattern in published_tables.PATTERNS
+                     for step in published_tables.STEPS}  # fmt: skip
+    listed = run_command("--list", "--build", str(BUILD_DIR)).stdout
+    assert not {line.split()[0] for line in listed.splitlines()} & set(published_tables.GROUPS)
+
+
+def test_curves_have_a_line_for_each_contestant() -> None:
+    curve = {step: 10.0 * step for step in published_tables.STEPS}
+    patterns = {name: {"ps_intrusive": curve, "new": curve} for name in published_tables.PATTERNS}
+    text = enlarge_plot.draw({"glibc": patterns, "jemalloc": patterns})
+    assert text.count("<polyline") == 2 * 2 * 2
+    assert "glibc, mixed" in text and "jemalloc, continuous" in text
+    # Values beyond the scale end at its edges, inside of the panel.
+    assert enlarge_plot.place_y(1) == enlarge_plot.PANEL_HEIGHT
+    assert enlarge_plot.place_y(1e9) == 0
+
+
+@pytest.mark.nightly
+def test_calls_of_a_process_are_counted() -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    program = BUILD_DIR / "bench" / "pools" / "requests"
+    start = published_tables.count_calls(program, ("--list",))
+    arguments = ("--case", "big", "--pool", "ps_region", "--scale", "0.01")
+    assert published_tables.count_calls(program, arguments)["mmap"] > start["mmap"]
+
+
+def test_published_tables_go_with_no_group() -> None:
+    done = run_command("--published", "--only", "slots", "--build", str(BUILD_DIR))
+    assert done.returncode == 2
