@@ -28,10 +28,12 @@ void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *opt
     }
     size_t first = options->first_bytes != 0 ? options->first_bytes : first_bytes;
     size_t max = options->max_bytes != 0 ? options->max_bytes : max_bytes;
+    first = rounded(options->source, ps_min(first, max));
     *chunks = (struct ps_chunks){
         .source = options->source,
-        .next_bytes = rounded(options->source, ps_min(first, max)),
+        .next_bytes = first,
         .max_bytes = rounded(options->source, max),
+        .first_bytes = first,
         .oom = options->oom,
         .oom_context = options->oom_context,
         .name = options->name != NULL ? options->name : family,
@@ -41,8 +43,11 @@ void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *opt
 
 void ps_chunks_set_growth(struct ps_chunks *chunks, size_t next_bytes, size_t max_bytes) {
     chunks->max_bytes = max_bytes != 0 ? rounded(chunks->source, max_bytes) : chunks->max_bytes;
-    next_bytes = next_bytes != 0 ? rounded(chunks->source, next_bytes) : chunks->next_bytes;
-    chunks->next_bytes = ps_min(next_bytes, chunks->max_bytes);
+    size_t first_bytes = next_bytes != 0 ? rounded(chunks->source, next_bytes) : 0;
+    chunks->next_bytes =
+        ps_min(first_bytes != 0 ? first_bytes : chunks->next_bytes, chunks->max_bytes);
+    chunks->first_bytes =
+        ps_min(first_bytes != 0 ? first_bytes : chunks->first_bytes, chunks->max_bytes);
 }
 
 /* bytes, chunk_count: additions to the pool; subtractions, if they wrap. */
@@ -104,6 +109,16 @@ static void double_next(struct ps_chunks *chunks) {
     chunks->next_bytes = next > chunks->max_bytes / 2 ? chunks->max_bytes : next * 2;
 }
 
+/* Undoes doublings until the next chunk at most doubles what the pool has. A pool that takes and
+ * returns the same memory again and again would otherwise end at the cap: 40 rounds of ten objects
+ * led from 4 KiB to 2 MiB. */
+PS_COLD static void lower_next(struct ps_chunks *chunks, size_t limit) {
+    while (chunks->next_bytes > limit) { /* ends: limit >= first_bytes */
+        chunks->next_bytes =
+            ps_max(rounded(chunks->source, chunks->next_bytes / 2), chunks->first_bytes);
+    }
+}
+
 /* Longer than usual, from another source than the page cache, or memory is exhausted. */
 static PS_NOINLINE void *take_unusual(struct ps_chunks *chunks, size_t least, size_t align,
                                       size_t *bytes) {
@@ -153,6 +168,10 @@ static inline void to_source(struct ps_source *source, void *chunk, size_t bytes
 void ps_chunk_give(struct ps_chunks *chunks, void *chunk, size_t bytes) {
     PS_CHECK(chunks->total_bytes >= bytes && chunks->chunk_count > 0);
     account(chunks, 0 - bytes, SIZE_MAX);
+    size_t limit = chunks->total_bytes + chunks->first_bytes;
+    if (PS_UNLIKELY(chunks->next_bytes > limit)) {
+        lower_next(chunks, limit);
+    }
     to_source(chunks->source, chunk, bytes);
 }
 

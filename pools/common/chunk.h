@@ -5,6 +5,8 @@
  * Callers: the families. Calls source.c, pages.h.
  *
  *   total_bytes == sum of the lengths of all chunks taken and not returned
+ *   after each return of a chunk, next_bytes <= total_bytes + first_bytes: growth does not outlive
+ *   the memory that it was for
  */
 #ifndef PS_COMMON_CHUNK_H
 #define PS_COMMON_CHUNK_H
@@ -20,6 +22,7 @@ struct ps_chunks {
     struct ps_source *source; /* NULL: the page cache, called directly */
     size_t next_bytes;        /* length of the next chunk, if no more is needed */
     size_t max_bytes;
+    size_t first_bytes; /* of a pool without memory */
     ps_oom_handler *oom;
     void *oom_context;
     const char *name;
@@ -46,8 +49,8 @@ static inline void *ps_chunk_pages(const char *family, const char *name, size_t 
 void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *options,
                     const char *family, size_t first_bytes, size_t max_bytes);
 
-/* Changes the length of the next chunk and the cap, where 0 changes nothing; the next chunk is at
- * most as long as the cap. */
+/* Changes the length of the next chunk, which is then that of a pool without memory too, and the
+ * cap, where 0 changes nothing; the next chunk is at most as long as the cap. */
 void ps_chunks_set_growth(struct ps_chunks *chunks, size_t next_bytes, size_t max_bytes);
 
 /*
@@ -63,9 +66,9 @@ void *ps_chunk_take(struct ps_chunks *chunks, size_t least, size_t align, size_t
 /* Takes exactly `bytes`: no doubling, no halving. For huge blocks. */
 void *ps_chunk_take_exact(struct ps_chunks *chunks, size_t bytes, size_t align);
 
-/* Returns a chunk, and removes the marks of poison.h from it. The caller must not: without its
- * mark the chunk's own header is undefined for memcheck, and the arguments are usually read from
- * there. */
+/* Returns a chunk, lowers next_bytes to what the rest of the pool justifies, and removes the marks
+ * of poison.h from the chunk. The caller must not: without its mark the chunk's own header is
+ * undefined for memcheck, and the arguments are usually read from there. */
 void ps_chunk_give(struct ps_chunks *chunks, void *chunk, size_t bytes);
 
 /* The same for the last chunk, in which the struct may lie: it is not used any more. */

@@ -53,12 +53,10 @@ static struct ps_fifo_chunk *pop_spare(struct fifo *fifo, struct ps_fifo_chunk *
     return chunk;
 }
 
-size_t ps_fifo_chunk_trim(struct fifo *fifo, size_t keep_bytes) {
-    size_t before = fifo->spare_bytes;
+void ps_fifo_chunk_trim(struct fifo *fifo, size_t keep_bytes) {
     while (fifo->spare_bytes > keep_bytes) {
         ps_fifo_chunk_give(fifo, pop_spare(fifo, &fifo->spares));
     }
-    return before - fifo->spare_bytes;
 }
 
 /* When there are too many, the longer ones are retained: blocks that become larger each time would

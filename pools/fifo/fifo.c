@@ -300,8 +300,25 @@ void *ps_fifo_realloc_aligned(struct ps_fifo *given, void *block, size_t old_byt
     return moved;
 }
 
-size_t ps_fifo_trim(struct ps_fifo *fifo, size_t keep_bytes) {
-    return ps_fifo_chunk_trim(fifo_of(fifo), keep_bytes);
+/* Continues in the chunk of the fifo's record where the current one has no block: it is then a
+ * spare one. */
+static void go_home(struct fifo *fifo, size_t keep_bytes) {
+    struct ps_fifo_chunk *old = fifo->hot.current;
+    bool is_kept = fifo->spare_bytes <= keep_bytes && old->bytes <= keep_bytes;
+    if (!is_kept && old != fifo->home && old->live_count == 0 && fifo->home->live_count == 0) {
+        fifo->home->top = fifo->home->start;
+        set_current(fifo, fifo->home);
+        ps_fifo_chunk_unlink(old);
+        ps_fifo_chunk_keep(fifo, old);
+    }
+}
+
+size_t ps_fifo_trim(struct ps_fifo *given, size_t keep_bytes) {
+    struct fifo *fifo = fifo_of(given);
+    size_t before_bytes = fifo->chunks.total_bytes;
+    go_home(fifo, keep_bytes);
+    ps_fifo_chunk_trim(fifo, keep_bytes);
+    return before_bytes - fifo->chunks.total_bytes;
 }
 
 static bool is_inside(const struct ps_fifo_chunk *chunk, const char *pointer) {

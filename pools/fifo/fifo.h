@@ -61,7 +61,7 @@ struct ps_fifo_chunk *ps_fifo_chunk_large(struct fifo *fifo, size_t bytes, size_
 /* A chunk without live blocks, linked nowhere: caches it, or returns it. Never home. */
 void ps_fifo_chunk_keep(struct fifo *fifo, struct ps_fifo_chunk *chunk);
 void ps_fifo_chunk_give(struct fifo *fifo, struct ps_fifo_chunk *chunk);
-size_t ps_fifo_chunk_trim(struct fifo *fifo, size_t keep_bytes);
+void ps_fifo_chunk_trim(struct fifo *fifo, size_t keep_bytes);
 /* Makes a chunk of what the source gave; the first block lies after `header_bytes`. */
 struct ps_fifo_chunk *ps_fifo_chunk_format(struct fifo *fifo, void *base, size_t bytes,
                                            size_t offset);

@@ -189,9 +189,14 @@ void ps_pool_reset(struct ps_pool *pool) {
     if (ps_pool_is_checked(pool)) {
         ps_mempool_create(pool); /* anew: no object is live */
     }
+    struct ps_chunks *growth = ps_pool_growth(pool);
+    size_t next_bytes = growth->next_bytes;
     give_all_but(pool, largest);
     if (largest != NULL) {
         size_t bytes = largest->bytes;
+        /* The next round takes a chunk twice as long if this one is too short, until one is enough:
+         * then no round calls the source. */
+        growth->next_bytes = ps_max(growth->next_bytes, ps_min(next_bytes, 2 * bytes));
         ps_unpoison(largest, bytes);
         ps_pool_actions_of(pool)->build(pool, largest, bytes);
     }

@@ -35,12 +35,15 @@ void ps_region_clamp_lengths(struct ps_chunks *chunks) {
         ps_min(ps_max(chunks->max_bytes, PS_REGION_LENGTH_MIN), PS_REGION_LENGTH_MAX);
     chunks->next_bytes =
         ps_min(ps_max(chunks->next_bytes, PS_REGION_LENGTH_MIN), chunks->max_bytes);
+    chunks->first_bytes =
+        ps_min(ps_max(chunks->first_bytes, PS_REGION_LENGTH_MIN), chunks->max_bytes);
 }
 
 static void init_chunks(struct ps_chunks *chunks, const struct ps_region_options *options) {
     static const struct ps_chunks by_default = {
         .next_bytes = PS_REGION_FIRST_BYTES,
         .max_bytes = PS_REGION_MAX_BYTES,
+        .first_bytes = PS_REGION_FIRST_BYTES,
         .name = FAMILY,
         .family = FAMILY,
     };
@@ -106,6 +109,7 @@ static struct ps_region *create_usual(void) {
     static const struct ps_chunks chunks = {
         .next_bytes = (size_t)2 * PS_REGION_FIRST_BYTES,
         .max_bytes = PS_REGION_MAX_BYTES,
+        .first_bytes = PS_REGION_FIRST_BYTES,
         .name = FAMILY,
         .family = FAMILY,
         .total_bytes = PS_REGION_FIRST_BYTES,

@@ -68,10 +68,26 @@ void ps_ring_rewind(struct ps_ring *given, const struct ps_ring_checkpoint *chec
     ps_ring_open_frame(ring, frame, checkpoint->top);
 }
 
+/* Continues in the chunk of the ring's record where no frame needs the current one, which may be
+ * the longest of all and is then a spare one. */
+static void go_home(struct ring *ring, size_t keep_bytes) {
+    struct ps_ring_chunk *chunk = ring->current;
+    if (ring->spare_bytes <= keep_bytes && chunk->bytes <= keep_bytes) {
+        return;
+    }
+    /* acquire: as in ps_ring_begin */
+    if (ring->open == NULL && ring->is_home_spare &&
+        ps_load_acquire(&chunk->x_live) == LIVE_BIAS - chunk->frame_count) {
+        ring->is_home_spare = false;
+        ps_ring_chunk_advance(ring, ring->home);
+    }
+}
+
 size_t ps_ring_trim(struct ps_ring *given, size_t keep_bytes) {
     struct ring *ring = ring_of(given);
     size_t before_bytes = ring->chunks.total_bytes;
     ps_ring_chunk_harvest(ring); /* returns what exceeds the spare chunks */
+    go_home(ring, keep_bytes);
     ps_ring_chunk_trim(ring, keep_bytes);
     return before_bytes - ring->chunks.total_bytes;
 }

@@ -236,6 +236,10 @@ size_t ps_stack_trim(struct ps_stack *stack, size_t keep_bytes) {
         last = last->previous;
         give(body, last->next);
     }
+    if (last == body->first) { /* returned memory does not lengthen later chunks */
+        body->sampled_bytes = 0;
+        body->sampled_blocks = 0;
+    }
     if (was_closed) {
         ps_stack_close(stack);
     }

@@ -251,8 +251,9 @@ PS_API size_t ps_pool_trim(struct ps_pool *pool) PS_NOEXCEPT;
 PS_API bool ps_pool_set_max_items(struct ps_pool *pool, size_t max_items) PS_NOEXCEPT;
 
 /* Changes chunks.first_bytes and chunks.max_bytes of the options: the next chunk has next_bytes, at
- * most max_bytes; later ones double up to max_bytes. 0 leaves one as it is. A chunk is longer where
- * an object or array requires it. ps_pool_stats tells both. O(1). */
+ * most max_bytes; later ones double up to max_bytes, and begin with next_bytes again in a pool that
+ * has given all back. 0 leaves one as it is. A chunk is longer where an object or array requires
+ * it. ps_pool_stats tells both. O(1). */
 PS_API void ps_pool_set_growth(struct ps_pool *pool, size_t next_bytes,
                                size_t max_bytes) PS_NOEXCEPT;
 

@@ -154,7 +154,8 @@ PS_API void ps_ring_rewind(struct ps_ring *ring,
                            const struct ps_ring_checkpoint *checkpoint) PS_NOEXCEPT;
 
 /* Collects the frames that other threads have released, and returns spare chunks to the source
- * until at most keep_bytes of them are left. Returns the number of bytes returned. O(spare
+ * until at most keep_bytes of them are left. The chunk in use, if it is longer than that and no
+ * frame is in it, is a spare one. Returns the number of bytes returned. O(spare
  * chunks). */
 PS_API size_t ps_ring_trim(struct ps_ring *ring, size_t keep_bytes) PS_NOEXCEPT;
 

@@ -213,7 +213,8 @@ PS_API size_t ps_source_account_used(const struct ps_source_account *source) PS_
 typedef int ps_oom_handler(void *context, size_t bytes);
 
 /* How a pool gets its chunks: the first member, `chunks`, of every family's options. All zero is
- * the default. */
+ * the default. When chunks return, by trim, reset or a free, the next one is at most as long as the
+ * rest of the pool and first_bytes together: a pool that has given all back begins as a new one. */
 struct ps_chunk_options {
     struct ps_source *source; /* NULL: the page cache */
     size_t first_bytes;       /* first chunk; 0: the family's default */
