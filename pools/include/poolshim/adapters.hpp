@@ -2,7 +2,8 @@
 // adapters.hpp - pools where the standard library takes an allocator, and pools made of pools.
 //
 //     ps::resource<Pool>                     std::pmr::memory_resource
-//     ps::allocator<T, Pool>                 for std::vector<T, ...>
+//     ps::allocator<T, Pool>                 for std::vector<T, ...>; for std::list, std::map and
+//                                            others with nodes better that of containers.hpp
 //     ps::deleter<T, Pool>                   for std::unique_ptr<T, ...>
 //     ps::make_unique<T>(pool, ...)          makes one of these
 //     ps::fallback<First, Second>            Second serves what First refuses
@@ -49,6 +50,13 @@ namespace ps {
 template <class Pool> class no_free;
 
 namespace detail {
+
+// Whether an object of a pool of one type, which says how long and how aligned its objects are, has
+// room for a T. Pools of many sizes say nothing, and take any.
+template <class Pool, class T, class = void> struct has_room : std::true_type {};
+template <class Pool, class T>
+struct has_room<Pool, T, std::void_t<decltype(Pool::slot_bytes)>>
+    : std::bool_constant<(sizeof(T) <= Pool::slot_bytes && alignof(T) <= Pool::slot_align)> {};
 
 // A reference to a pool, which takes no room when the pool is empty.
 template <class Pool, bool is_empty = std::is_empty_v<Pool>> class pool_reference {
@@ -151,6 +159,12 @@ template <class T, class Pool> class allocator : private detail::pool_reference<
     // std::bad_alloc when the pool has no memory; std::bad_array_new_length, which is one, when
     // the size overflows.
     T *allocate(std::size_t count) {
+        static_assert(
+            detail::has_room<Pool, T>::value,
+            "poolshim: the objects of this pool are shorter or less aligned than what the "
+            "container allocates, as its nodes are longer than its values. Use "
+            "ps::node_allocator<T> of <poolshim/containers.hpp>, or a ps::node_pool of "
+            "ps::node_size<Container>.");
         if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) {
             throw std::bad_array_new_length();
         }

@@ -78,6 +78,8 @@ template <class T> class bounded {
     }
 
     // Memory alone, for adapters: up to sizeof(T) bytes. Throws std::bad_alloc.
+    static constexpr std::size_t slot_bytes = sizeof(T);
+    static constexpr std::size_t slot_align = alignof(T);
     void *allocate(std::size_t bytes = sizeof(T), std::size_t align = alignof(T)) {
         bool fits = bytes <= sizeof(T) && align <= alignof(T);
         return detail::checked(fits ? ps_bounded_alloc(get()) : nullptr);

@@ -212,6 +212,8 @@ class basic_fixed : detail::fixed_owner<T, N, std::is_trivially_destructible_v<T
     }
 
     // Memory alone, for adapters: up to sizeof(T) bytes. Throws std::bad_alloc.
+    static constexpr std::size_t slot_bytes = sizeof(T);
+    static constexpr std::size_t slot_align = alignof(T);
     void *allocate(std::size_t bytes = sizeof(T), std::size_t align = alignof(T)) {
         std::uint32_t index =
             bytes <= sizeof(T) && align <= alignof(T) ? this->template take<IsShared>() : N;
@@ -295,6 +297,8 @@ template <class T, std::size_t N> class unchecked_fixed {
     }
 
     // As those of ps::fixed.
+    static constexpr std::size_t slot_bytes = sizeof(T);
+    static constexpr std::size_t slot_align = alignof(T);
     void *allocate(std::size_t bytes = sizeof(T), std::size_t align = alignof(T)) {
         void *place = bytes <= sizeof(T) && align <= alignof(T) ? take() : nullptr;
         if (__builtin_expect(place == nullptr, 0)) {

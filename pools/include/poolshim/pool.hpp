@@ -214,6 +214,14 @@ template <class T, class Nodes = node_pool> class typed_pool {
 // The common part of pool and unchecked_pool.
 template <class T, class Nodes> class forgetful_pool : public typed_pool<T, Nodes> {
   public:
+    // What ps::allocator may put into one object: as ps_pool_init rounds them.
+    static constexpr std::size_t slot_align = sizeof(T) > sizeof(void *) &&
+                                                      alignof(T) < sizeof(void *)
+                                                  ? sizeof(void *)
+                                                  : alignof(T);
+    static constexpr std::size_t slot_bytes =
+        (sizeof(T) + slot_align - 1) / slot_align * slot_align;
+
     explicit forgetful_pool(const pool_options &options) : typed_pool<T, Nodes>(options) {}
 
     // Memory for one T, for adapters; see node_pool.
