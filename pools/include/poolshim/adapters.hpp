@@ -36,6 +36,7 @@
 #define POOLSHIM_ADAPTERS_HPP
 
 #include <poolshim/common.h>
+#include <poolshim/detail.hpp>
 
 #include <cstddef>
 #include <limits>
@@ -102,17 +103,14 @@ void *try_allocate(Pool &pool, std::size_t bytes, std::size_t align) noexcept {
     if constexpr (has_try_allocate<Pool>::value) {
         return pool.try_allocate(bytes, align);
     } else {
-        try {
-            return pool.allocate(bytes, align);
-        } catch (const std::bad_alloc &) {
-            return nullptr;
-        }
+        return attempt(pool, bytes, align);
     }
 }
 
 } // namespace detail
 
-// Equal when both are of the same pool.
+// Equal when both are of the same pool; without RTTI only to itself, so that containers whose
+// resources are two of one pool move their elements singly.
 template <class Pool> class resource final : public std::pmr::memory_resource {
   public:
     template <class P = Pool, class = detail::if_empty<P>> resource() noexcept {}
@@ -129,7 +127,7 @@ template <class Pool> class resource final : public std::pmr::memory_resource {
         if (this == &other) {
             return true;
         }
-        const auto *same = dynamic_cast<const resource *>(&other);
+        const auto *same = detail::as<resource>(&other);
         return same != nullptr && pool_.is_same(same->pool_);
     }
 
@@ -166,7 +164,7 @@ template <class T, class Pool> class allocator : private detail::pool_reference<
             "ps::node_allocator<T> of <poolshim/containers.hpp>, or a ps::node_pool of "
             "ps::node_size<Container>.");
         if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) {
-            throw std::bad_array_new_length();
+            PS_THROW(std::bad_array_new_length());
         }
         return static_cast<T *>(this->get().allocate(count * sizeof(T), alignof(T)));
     }

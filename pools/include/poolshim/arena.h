@@ -217,7 +217,7 @@ static inline bool ps_arena_owns(const struct ps_arena *arena, const void *point
 }
 
 /* PS_ARENA_AT(arena, struct counts, offset): with a type. */
-#define PS_ARENA_AT(arena, type, offset) ((type *)ps_arena_at((arena), (offset)))
+#define PS_ARENA_AT(arena, type, offset) PS_CAST(type *, ps_arena_at((arena), (offset)))
 
 PS_END_DECLS
 

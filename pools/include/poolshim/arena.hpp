@@ -127,7 +127,7 @@ class arena {
   private:
     static void must(ps_arena_status status) {
         if (status != PS_ARENA_OK) {
-            throw arena_error(status);
+            PS_THROW(arena_error(status));
         }
     }
 

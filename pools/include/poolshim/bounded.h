@@ -43,7 +43,7 @@
 
 PS_BEGIN_DECLS
 
-#define PS_BOUNDED_COUNT_MAX ((size_t)0x7fffffff)
+#define PS_BOUNDED_COUNT_MAX PS_CAST(size_t, 0x7fffffff)
 
 /* The library's own: links of the last free object of a list, and of an object in use. */
 #define PS_BOUNDED_NONE 0xffffffffu

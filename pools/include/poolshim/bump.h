@@ -7,6 +7,8 @@
 
 #include <poolshim/common.h>
 
+PS_BEGIN_DECLS
+
 /*
  * Moves *top over a block of `bytes`, aligned to `align`, and returns its place. False, and nothing
  * has changed: it does not fit before `end`, or the alignment is no power of two up to
@@ -36,5 +38,7 @@ __attribute__((always_inline)) static inline bool ps_bump(char **top, const char
     *block = start;
     return true;
 }
+
+PS_END_DECLS
 
 #endif

@@ -15,6 +15,10 @@
 #ifndef POOLSHIM_COMMON_H
 #define POOLSHIM_COMMON_H
 
+#if !defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 199901L)
+#error "poolshim: the headers need C99 or later: compile with -std=c11, or -std=gnu11"
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 #ifndef __cplusplus
@@ -22,18 +26,30 @@
 #endif
 
 /* In C a function and a struct may have one name: ps_pool_stats fills in a struct ps_pool_stats. In
- * C++ the function hides the struct's constructor, and g++ -Wshadow warns. */
+ * C++ the function hides the struct's constructor, and g++ -Wshadow warns. Inline functions have
+ * the casts of C, which are other ones in C++. */
 #ifdef __cplusplus
+#ifdef __clang__
+#define PS_IGNORE_CASTS _Pragma("GCC diagnostic ignored \"-Wold-style-cast\"")
+#else
+#define PS_IGNORE_CASTS                                                                            \
+    _Pragma("GCC diagnostic ignored \"-Wold-style-cast\"")                                         \
+        _Pragma("GCC diagnostic ignored \"-Wuseless-cast\"")
+#endif
 #define PS_BEGIN_DECLS                                                                             \
-    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wshadow\"") extern "C" {
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wshadow\"")                  \
+        PS_IGNORE_CASTS extern "C" {
 #define PS_END_DECLS                                                                               \
     }                                                                                              \
     _Pragma("GCC diagnostic pop")
 #define PS_NOEXCEPT noexcept
+#define PS_CAST(type, value) static_cast<type>(value)
 #else
 #define PS_BEGIN_DECLS
 #define PS_END_DECLS
 #define PS_NOEXCEPT
+/* The library's own: the cast of a macro, whose place is the program's. */
+#define PS_CAST(type, value) ((type)(value))
 #endif
 
 /* On every exported function. */

@@ -114,7 +114,7 @@ template <class T> class node_allocator {
             return static_cast<T *>(detail::checked(ps_pool_alloc(state_->pool())));
         }
         if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) {
-            throw std::bad_array_new_length();
+            PS_THROW(std::bad_array_new_length());
         }
         return static_cast<T *>(slices().allocate(count * sizeof(T), alignof(T)));
     }

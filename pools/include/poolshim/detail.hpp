@@ -7,14 +7,70 @@
 
 #include <memory>
 #include <new>
+#include <type_traits>
+#include <unistd.h>
 #include <utility>
 
+// With -fno-exceptions a function that would throw ends the program instead, with one line that
+// names the exception. Those called try_... return nullptr in any case.
+#ifdef __cpp_exceptions
+#define PS_TRY try
+#define PS_CATCH_ALL catch (...)
+#define PS_RETHROW throw
+#define PS_THROW(exception) throw exception
+#else
+#define PS_TRY if (true)
+#define PS_CATCH_ALL else
+#define PS_RETHROW static_cast<void>(0)
+#define PS_THROW(exception) ::ps::detail::end(#exception)
+#endif
+
 namespace ps::detail {
+
+// "poolshim: <exception>, but exceptions are disabled", then abort. In one write, without stdio.
+[[noreturn]] inline void end(const char *exception) noexcept {
+    static constexpr char before[] = "poolshim: ";
+    static constexpr char after[] = ", but exceptions are disabled\n";
+    char line[200];
+    std::size_t length = 0;
+    for (const char *part : {before, exception, after}) {
+        for (; *part != '\0' && length < sizeof line; part++) { // ends: each text does
+            line[length++] = *part;
+        }
+    }
+    static_cast<void>(!::write(STDERR_FILENO, line, length));
+    __builtin_abort();
+}
+
+// The object as one of a derived class; without RTTI, and where it is none, nullptr.
+template <class Derived, class Base> const Derived *as(const Base *object) noexcept {
+#ifdef __cpp_rtti
+    return dynamic_cast<const Derived *>(object);
+#else
+    static_cast<void>(object);
+    return nullptr;
+#endif
+}
+
+// allocate, with nullptr for std::bad_alloc. Without exceptions the pool ends the program itself.
+template <class Pool> void *attempt(Pool &pool, std::size_t bytes, std::size_t align) noexcept {
+#ifdef __cpp_exceptions
+    try {
+        return pool.allocate(bytes, align);
+    } catch (const std::bad_alloc &) {
+        return nullptr;
+    }
+#else
+    static_assert(!std::is_same_v<Pool, Pool>,
+                  "poolshim: without exceptions a pool needs try_allocate to be refused by");
+    return pool.allocate(bytes, align);
+#endif
+}
 
 // The result of a C function. Throws std::bad_alloc where it is NULL.
 template <class T> T *checked(T *pointer) {
     if (__builtin_expect(pointer == nullptr, 0)) {
-        throw std::bad_alloc();
+        PS_THROW(std::bad_alloc());
     }
     return pointer;
 }

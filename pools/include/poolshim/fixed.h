@@ -51,7 +51,7 @@
 
 PS_BEGIN_DECLS
 
-#define PS_FIXED_COUNT_MAX ((size_t)0x7fffffff)
+#define PS_FIXED_COUNT_MAX PS_CAST(size_t, 0x7fffffff)
 
 /* The library's own: the link of an object in use. */
 #define PS_FIXED_IN_USE 0x80000000u

@@ -22,6 +22,7 @@
 #define POOLSHIM_FIXED_HPP
 
 #include <poolshim/common.h>
+#include <poolshim/detail.hpp>
 #include <poolshim/fixed.h>
 
 #include <cstddef>
@@ -218,7 +219,7 @@ class basic_fixed : detail::fixed_owner<T, N, std::is_trivially_destructible_v<T
         std::uint32_t index =
             bytes <= sizeof(T) && align <= alignof(T) ? this->template take<IsShared>() : N;
         if (__builtin_expect(index == N, 0)) {
-            throw std::bad_alloc();
+            PS_THROW(std::bad_alloc());
         }
         return this->place(index);
     }
@@ -302,7 +303,7 @@ template <class T, std::size_t N> class unchecked_fixed {
     void *allocate(std::size_t bytes = sizeof(T), std::size_t align = alignof(T)) {
         void *place = bytes <= sizeof(T) && align <= alignof(T) ? take() : nullptr;
         if (__builtin_expect(place == nullptr, 0)) {
-            throw std::bad_alloc();
+            PS_THROW(std::bad_alloc());
         }
         return place;
     }

@@ -33,6 +33,7 @@
 #ifndef POOLSHIM_INTRUSIVE_HPP
 #define POOLSHIM_INTRUSIVE_HPP
 
+#include <poolshim/detail.hpp>
 #include <poolshim/intrusive.h>
 #include <poolshim/ref.hpp>
 
@@ -86,7 +87,7 @@ template <class T, class Policy = per_use, class Count = plain_count> class intr
         options.last = is_plain ? nullptr : last;
         options.end = Policy::is_reused && !std::is_trivially_destructible_v<T> ? end : nullptr;
         if (!ps_intrusive_init(&pool_, &options)) {
-            throw std::bad_alloc();
+            PS_THROW(std::bad_alloc());
         }
     }
     intrusive_pool(intrusive_pool &&other) noexcept { ps_intrusive_move(&pool_, &other.pool_); }
@@ -147,7 +148,7 @@ template <class T, class Policy = per_use, class Count = plain_count> class intr
     void clear() noexcept { ps_intrusive_clear(&pool_); }
     void reserve(std::size_t items) {
         if (!ps_intrusive_reserve(&pool_, items)) {
-            throw std::bad_alloc();
+            PS_THROW(std::bad_alloc());
         }
     }
 
@@ -213,7 +214,7 @@ template <class T, class Policy = per_use, class Count = plain_count> class intr
         ps_intrusive_item *item = ps_intrusive_alloc(&pool_);
         if (item == nullptr) {
             if (!is_exhausted()) {
-                throw std::bad_alloc();
+                PS_THROW(std::bad_alloc());
             }
             return {};
         }

@@ -15,7 +15,6 @@
 #include <poolshim/offset.h>
 
 #include <cstddef>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <type_traits>
@@ -99,7 +98,8 @@ template <class T> class offset_ptr {
         return a.get() != b.get();
     }
     friend bool operator<(const offset_ptr &a, const offset_ptr &b) noexcept {
-        return std::less<T *>()(a.get(), b.get());
+        return reinterpret_cast<std::uintptr_t>(a.get()) <
+               reinterpret_cast<std::uintptr_t>(b.get());
     }
     friend bool operator>(const offset_ptr &a, const offset_ptr &b) noexcept { return b < a; }
     friend bool operator<=(const offset_ptr &a, const offset_ptr &b) noexcept { return !(b < a); }

@@ -27,7 +27,7 @@
 
 PS_BEGIN_DECLS
 
-#define PS_PAGE_BYTES ((size_t)4096)
+#define PS_PAGE_BYTES PS_CAST(size_t, 4096)
 
 /*
  * A run of pages of at least `bytes`. bytes: rounded up to pages; 0 is one page. align: power of

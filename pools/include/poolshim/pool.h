@@ -50,7 +50,7 @@
 PS_BEGIN_DECLS
 
 /* The largest alignment of objects. */
-#define PS_POOL_ALIGN_MAX ((size_t)65536)
+#define PS_POOL_ALIGN_MAX PS_CAST(size_t, 65536)
 
 struct ps_pool_options {
     struct ps_chunk_options chunks; /* first_bytes: 4 KiB or 16 objects. max_bytes: 2 MiB. */

@@ -32,7 +32,7 @@ class node_pool {
     // Throws std::invalid_argument where ps_pool_init returns false.
     explicit node_pool(std::size_t bytes, std::size_t align = 0, const pool_options &options = {}) {
         if (!ps_pool_init(&pool_, bytes, align, &options)) {
-            throw std::invalid_argument("ps::node_pool: size or alignment");
+            PS_THROW(std::invalid_argument("ps::node_pool: size or alignment"));
         }
     }
     ~node_pool() { ps_pool_destroy(&pool_); }
@@ -62,7 +62,7 @@ class node_pool {
             return get();
         }
         if (align > pool_.align) {
-            throw std::bad_alloc();
+            PS_THROW(std::bad_alloc());
         }
         return get_n(count_for(bytes));
     }

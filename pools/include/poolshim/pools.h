@@ -26,7 +26,7 @@
 
 PS_BEGIN_DECLS
 
-#define PS_POOLS_SIZE_MAX ((size_t)4096)
+#define PS_POOLS_SIZE_MAX PS_CAST(size_t, 4096)
 #define PS_POOLS_CLASSES 28
 
 /* All fields are the library's own. */

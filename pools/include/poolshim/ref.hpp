@@ -9,7 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -176,7 +176,8 @@ template <class T, class Count> class ref {
     std::uint32_t use_count() const noexcept { return object_ ? Count::get(item()) : 0; }
 
     bool is_before(const ref &other) const noexcept {
-        return std::less<T *>()(object_, other.object_);
+        return reinterpret_cast<std::uintptr_t>(object_) <
+               reinterpret_cast<std::uintptr_t>(other.object_);
     }
 
     friend void swap(ref &a, ref &b) noexcept { a.swap(b); }

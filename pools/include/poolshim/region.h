@@ -219,7 +219,7 @@ ps_region_alloc_array(struct ps_region *region, size_t count, size_t bytes, size
 /* Objects of a type, with its alignment: struct node *n = PS_REGION_NEW(region, struct node, 1);
  */
 #define PS_REGION_NEW(region, type, count)                                                         \
-    ((type *)ps_region_alloc_array((region), (count), sizeof(type), __alignof__(type)))
+    PS_CAST(type *, ps_region_alloc_array((region), (count), sizeof(type), __alignof__(type)))
 
 /*
  * A block as ps_region_alloc_aligned gives it. *starts_chunk: true when it does not lie in the

@@ -86,18 +86,18 @@ class region_ref {
     template <class T> T *make_array(std::size_t count) const {
         void *block = detail::checked(ps_region_alloc_array(region_, count, sizeof(T), alignof(T)));
         T *objects = static_cast<T *>(block);
-        try {
-            std::uninitialized_value_construct_n(objects, count);
-        } catch (...) {
+        PS_TRY { std::uninitialized_value_construct_n(objects, count); }
+        PS_CATCH_ALL {
             deallocate(block, count * sizeof(T), alignof(T));
-            throw;
+            PS_RETHROW;
         }
         if constexpr (!std::is_trivially_destructible_v<T>) {
-            try {
+            PS_TRY {
                 on_destroy([objects, count] { std::destroy_n(objects, count); });
-            } catch (...) {
+            }
+            PS_CATCH_ALL {
                 std::destroy_n(objects, count);
-                throw;
+                PS_RETHROW;
             }
         }
         return objects;
@@ -142,7 +142,7 @@ class region_ref {
         auto *handle = ps_region_on_destroy(region_, call<Function>, copy);
         if (handle == nullptr) {
             deallocate(block, sizeof(Function), alignof(Function));
-            throw std::bad_alloc();
+            PS_THROW(std::bad_alloc());
         }
         return handle;
     }
@@ -176,16 +176,17 @@ class region_ref {
     }
     template <class T> void destroy_with_region(T *object) const {
         bool is_registered = false;
-        try { // the oom handler may throw
+        PS_TRY { // the oom handler may throw
             is_registered = ps_region_on_destroy(region_, destroy<T>, object) != nullptr;
-        } catch (...) {
+        }
+        PS_CATCH_ALL {
             object->~T();
-            throw;
+            PS_RETHROW;
         }
         if (!is_registered) {
             object->~T();
             deallocate(object, sizeof(T), alignof(T));
-            throw std::bad_alloc();
+            PS_THROW(std::bad_alloc());
         }
     }
 };
@@ -302,7 +303,7 @@ root<T> make_root_with(std::size_t extra_bytes, const ps_region_options *options
     constexpr std::size_t slack = alignof(T) > PS_ALIGN_DEFAULT ? alignof(T) : 0;
     std::size_t bytes = sizeof(T) + slack;
     if (extra_bytes > SIZE_MAX - bytes) {
-        throw std::bad_alloc();
+        PS_THROW(std::bad_alloc());
     }
     ps_region *owner = nullptr;
     void *first = detail::checked(ps_region_create_for(bytes + extra_bytes, options, &owner));
@@ -318,15 +319,14 @@ root<T> make_root_with(std::size_t extra_bytes, const ps_region_options *options
     if constexpr (!std::is_trivially_destructible_v<T>) {
         auto destroy = [](void *object) noexcept { static_cast<T *>(object)->~T(); };
         bool is_registered = false;
-        try {
-            is_registered = ps_region_on_destroy(owner, destroy, made.object_) != nullptr;
-        } catch (...) {
+        PS_TRY { is_registered = ps_region_on_destroy(owner, destroy, made.object_) != nullptr; }
+        PS_CATCH_ALL {
             made.object_->~T();
-            throw;
+            PS_RETHROW;
         }
         if (!is_registered) {
             made.object_->~T();
-            throw std::bad_alloc();
+            PS_THROW(std::bad_alloc());
         }
     }
     return made;

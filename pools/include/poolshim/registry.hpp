@@ -16,6 +16,7 @@
 #include <memory>
 #include <new>
 #include <poolshim/bounded.h>
+#include <poolshim/detail.hpp>
 #include <poolshim/fifo.h>
 #include <poolshim/pools.h>
 #include <poolshim/region.h>
@@ -32,7 +33,7 @@ using pool_info = ::ps_pool_info;
 namespace detail {
 inline void must_be_listed(bool is_listed) {
     if (!is_listed) {
-        throw std::bad_alloc();
+        PS_THROW(std::bad_alloc());
     }
 }
 } // namespace detail

@@ -83,7 +83,7 @@ struct ps_retire_entry {
 };
 
 /* The library's own: a bit that no ps_thread_self has, since numbers are below it. */
-#define PS_RETIRE_SLOW ((uint64_t)1 << 31)
+#define PS_RETIRE_SLOW (PS_CAST(uint64_t, 1) << 31)
 
 /* The fields are the library's own. */
 struct ps_retire {

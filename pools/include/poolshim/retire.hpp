@@ -76,7 +76,7 @@ class retire_scope {
   public:
     explicit retire_scope(const retire_domain &domain) : domain_(domain.get()) {
         if (!ps_retire_enter(domain_)) {
-            throw std::system_error(EAGAIN, std::generic_category(), "ps::retire_scope");
+            PS_THROW(std::system_error(EAGAIN, std::generic_category(), "ps::retire_scope"));
         }
     }
     ~retire_scope() { ps_retire_leave(domain_); }

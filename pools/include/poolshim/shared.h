@@ -71,7 +71,7 @@ PS_BEGIN_DECLS
 
 #define PS_SHARED_NAMES_MAX 128 /* names of a heap */
 #define PS_SHARED_NAME_MAX 55   /* bytes of one, without its end */
-#define PS_SHARED_LEAST_BYTES ((size_t)64 << 10)
+#define PS_SHARED_LEAST_BYTES (PS_CAST(size_t, 64) << 10)
 
 struct ps_shared;
 
@@ -224,7 +224,7 @@ static inline bool ps_shared_owns(const struct ps_shared *heap, const void *poin
 }
 
 /* PS_SHARED_AT(heap, struct jobs, offset): with a type. */
-#define PS_SHARED_AT(heap, type, offset) ((type *)ps_shared_at((heap), (offset)))
+#define PS_SHARED_AT(heap, type, offset) PS_CAST(type *, ps_shared_at((heap), (offset)))
 
 PS_END_DECLS
 

@@ -101,7 +101,7 @@ class shared {
     // Throws shared_error, as ps_shared_set_root fails. nullptr: the name has no object then.
     void set_root(const char *name, const void *object) {
         if (!ps_shared_set_root(get(), name, ps_shared_offset(get(), object))) {
-            throw shared_error(PS_SHARED_SYSTEM);
+            PS_THROW(shared_error(PS_SHARED_SYSTEM));
         }
     }
     // The object of a name, or a new one, T(arguments...), that has the name from then on. When
@@ -119,7 +119,7 @@ class shared {
         } fresh{*this, create<T>(std::forward<Arguments>(arguments)...)};
         ps_offset won = ps_shared_claim_root(get(), name, offset(fresh.object));
         if (won == 0) {
-            throw shared_error(PS_SHARED_SYSTEM);
+            PS_THROW(shared_error(PS_SHARED_SYSTEM));
         }
         if (won == offset(fresh.object)) {
             fresh.object = nullptr;
@@ -148,7 +148,7 @@ class shared {
   private:
     static void must(ps_shared_status status) {
         if (status != PS_SHARED_OK) {
-            throw shared_error(status);
+            PS_THROW(shared_error(status));
         }
     }
 

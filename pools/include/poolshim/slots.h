@@ -52,10 +52,10 @@
 PS_BEGIN_DECLS
 
 /* The largest alignment of objects. */
-#define PS_SLOTS_ALIGN_MAX ((size_t)4096)
+#define PS_SLOTS_ALIGN_MAX PS_CAST(size_t, 4096)
 
 /* In the stamp of a position that is free; no handle has it. The library's own. */
-#define PS_SLOTS_FREE ((uint64_t)1 << 63)
+#define PS_SLOTS_FREE (PS_CAST(uint64_t, 1) << 63)
 
 struct ps_slots_options {
     struct ps_chunk_options chunks; /* max_bytes: the length of every chunk, at most, 64 KiB if 0;

@@ -24,8 +24,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iterator>
+#include <memory>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -72,7 +72,7 @@ class slots {
         options.handle_bits = sizeof(Word) * 8;
         options.position_bits = PositionBits;
         if (!ps_slots_init(&slots_, sizeof(T), alignof(T), &options)) {
-            throw std::bad_alloc();
+            PS_THROW(std::bad_alloc());
         }
     }
     ~slots() { finish(); }
@@ -90,7 +90,7 @@ class slots {
         void *place;
         std::uint64_t value = take(&place);
         if (__builtin_expect(value == 0, 0)) {
-            throw std::bad_alloc();
+            PS_THROW(std::bad_alloc());
         }
         construct(value, place, std::forward<Arguments>(arguments)...);
         return handle(static_cast<Word>(value));
@@ -137,7 +137,7 @@ class slots {
     }
     void reserve(std::size_t count) {
         if (!ps_slots_reserve(&slots_, count)) {
-            throw std::bad_alloc();
+            PS_THROW(std::bad_alloc());
         }
     }
     std::size_t trim() noexcept { return ps_slots_trim(&slots_); }

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <poolshim/detail.hpp>
 #include <poolshim/source.h>
 #include <system_error>
 
@@ -20,12 +21,12 @@ namespace ps {
 
 namespace detail {
 // std::bad_alloc for ENOMEM, std::system_error for any other errno.
-inline void must_be_a_source(bool is_made, const char *what) {
+inline void must_be_a_source(bool is_made, [[maybe_unused]] const char *what) {
     if (!is_made && errno == ENOMEM) {
-        throw std::bad_alloc();
+        PS_THROW(std::bad_alloc());
     }
     if (!is_made) {
-        throw std::system_error(errno, std::generic_category(), what);
+        PS_THROW(std::system_error(errno, std::generic_category(), what));
     }
 }
 } // namespace detail

@@ -17,7 +17,14 @@ ARCH = f"{ENGINE}arch/"
 GUARD = re.compile(r"^#ifndef (\w+_H(?:PP)?)\n#define \1$", re.MULTILINE)
 # What a public header has to ask, beside its guard and the language.
 ALLOWED = {
-    PUBLIC_BASE: {"#ifndef __cplusplus", "#if defined(__clang__) && __clang_major__ < 11"},
+    PUBLIC_BASE: {
+        "#ifndef __cplusplus",
+        "#if defined(__clang__) && __clang_major__ < 11",
+        "#ifdef __clang__",
+        "#if !defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 199901L)",
+    },
+    # -fno-exceptions, -fno-rtti: nothing else can tell.
+    PUBLIC + "poolshim/detail.hpp": {"#ifdef __cpp_exceptions", "#ifdef __cpp_rtti"},
     # C++17 has no other way to create in a constant.
     PUBLIC + "poolshim/fixed.hpp": {"#ifdef __cpp_lib_constexpr_dynamic_alloc"},
 }
