@@ -12,7 +12,7 @@ class calculator {
         node *sum = parse_sum();
         bool is_right = sum != nullptr && *at_ == '\0';
         *result = is_right ? sum->value() : 0;
-        nodes_.clear();
+        nodes_.reset();
         return is_right;
     }
 

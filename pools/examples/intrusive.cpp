@@ -40,7 +40,7 @@ int main() {
     }
     std::printf("%d built, %d refused\n", built_count, refused_count);
     ps::ref<connection> survivor = pool.allocate_through_init(9);
-    pool.clear();
+    pool.reset();
     // PS_DEBUG=malloc builds each one anew.
     return built_count >= 4 && refused_count == 100 && survivor->descriptor() == 9 ? 0 : 1;
 }

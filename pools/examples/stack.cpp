@@ -24,7 +24,7 @@ template <class Stack> Field *parse(Stack &stack, const char *text) {
             throw std::invalid_argument("a field without value");
         }
         *value = '\0';
-        first = stack.template create<Field>(Field{item, value + 1, first});
+        first = stack.template make<Field>(Field{item, value + 1, first});
     }
     return first;
 }

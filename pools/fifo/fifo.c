@@ -313,12 +313,16 @@ static void go_home(struct fifo *fifo, size_t keep_bytes) {
     }
 }
 
-size_t ps_fifo_trim(struct ps_fifo *given, size_t keep_bytes) {
+size_t ps_fifo_trim_to(struct ps_fifo *given, size_t keep_bytes) {
     struct fifo *fifo = fifo_of(given);
     size_t before_bytes = fifo->chunks.total_bytes;
     go_home(fifo, keep_bytes);
     ps_fifo_chunk_trim(fifo, keep_bytes);
     return before_bytes - fifo->chunks.total_bytes;
+}
+
+size_t ps_fifo_trim(struct ps_fifo *fifo, size_t keep_bytes) {
+    return ps_fifo_trim_to(fifo, keep_bytes);
 }
 
 static bool is_inside(const struct ps_fifo_chunk *chunk, const char *pointer) {

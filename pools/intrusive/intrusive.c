@@ -97,7 +97,7 @@ static void close_shared(struct intrusive_pool *pool) {
     }
 }
 
-void ps_intrusive_clear(struct ps_intrusive *pool) {
+void ps_intrusive_reset(struct ps_intrusive *pool) {
     struct ps_intrusive_state *state = pool->state;
     pool->state = &ps_intrusive_none;
     if (state == &ps_intrusive_none) {
@@ -110,7 +110,9 @@ void ps_intrusive_clear(struct ps_intrusive *pool) {
     }
 }
 
-void ps_intrusive_destroy(struct ps_intrusive *pool) { ps_intrusive_clear(pool); }
+void ps_intrusive_clear(struct ps_intrusive *pool) { ps_intrusive_reset(pool); }
+
+void ps_intrusive_destroy(struct ps_intrusive *pool) { ps_intrusive_reset(pool); }
 
 void ps_intrusive_move(struct ps_intrusive *to, struct ps_intrusive *from) {
     *to = *from;

@@ -101,11 +101,24 @@ void ps_pages_cache_limit(size_t bytes) {
     }
 }
 
-bool ps_pages_trim(size_t keep_bytes) {
+static bool purge(size_t keep_bytes) {
     ps_pages_start();
     ps_magazine_flush();
     bool has_purged = ps_depot_decay(ps_os_now_ms(), true);
     return ps_purge_all(keep_bytes) || has_purged;
+}
+
+bool ps_pages_trim(size_t keep_bytes) { return purge(keep_bytes); }
+
+size_t ps_pages_trim_to(size_t keep_bytes) {
+    struct ps_pages_stats before;
+    struct ps_pages_stats after;
+    ps_pages_start();
+    ps_magazine_flush();
+    ps_pages_stats(&before);
+    (void)purge(keep_bytes);
+    ps_pages_stats(&after);
+    return before.dirty_bytes - ps_min(after.dirty_bytes, before.dirty_bytes);
 }
 
 void ps_pages_stats(struct ps_pages_stats *stats) {

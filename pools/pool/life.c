@@ -180,6 +180,17 @@ void ps_pool_destroy(struct ps_pool *pool) {
     errno = saved_errno;
 }
 
+/* Enters chunks without objects into the pool, as new ones: their objects are on no list. */
+static void build_anew(struct ps_pool *pool, struct ps_pool_chunk *chunks) {
+    struct ps_pool_chunk *next;
+    for (struct ps_pool_chunk *chunk = chunks; chunk != NULL; chunk = next) {
+        next = chunk->next;
+        size_t bytes = chunk->bytes;
+        ps_unpoison(chunk, bytes);
+        ps_pool_actions_of(pool)->build(pool, chunk, bytes);
+    }
+}
+
 void ps_pool_reset(struct ps_pool *pool) {
     int saved_errno = errno;
     struct ps_pool_chunk *largest = pool->chunks;
@@ -193,12 +204,11 @@ void ps_pool_reset(struct ps_pool *pool) {
     size_t next_bytes = growth->next_bytes;
     give_all_but(pool, largest);
     if (largest != NULL) {
-        size_t bytes = largest->bytes;
         /* The next round takes a chunk twice as long if this one is too short, until one is enough:
          * then no round calls the source. */
-        growth->next_bytes = ps_max(growth->next_bytes, ps_min(next_bytes, 2 * bytes));
-        ps_unpoison(largest, bytes);
-        ps_pool_actions_of(pool)->build(pool, largest, bytes);
+        growth->next_bytes = ps_max(growth->next_bytes, ps_min(next_bytes, 2 * largest->bytes));
+        largest->next = NULL;
+        build_anew(pool, largest);
     }
     errno = saved_errno;
 }
@@ -239,7 +249,7 @@ bool ps_pool_reserve(struct ps_pool *pool, size_t count) {
     return ps_pool_grow(pool, count - have);
 }
 
-size_t ps_pool_trim(struct ps_pool *pool) {
+size_t ps_pool_trim_empty(struct ps_pool *pool, size_t *keep_bytes) {
     if (pool->kind == PS_POOL_HEAP) {
         return 0;
     }
@@ -250,6 +260,7 @@ size_t ps_pool_trim(struct ps_pool *pool) {
     actions->forget_drained(pool);
     pool->recent = NULL;
     bool is_any = false;
+    struct ps_pool_chunk *kept = NULL;
     for (struct ps_pool_chunk **link = &pool->chunks; *link != NULL;) {
         struct ps_pool_chunk *chunk = *link;
         struct ps_pool_sum sum;
@@ -264,15 +275,28 @@ size_t ps_pool_trim(struct ps_pool *pool) {
         if (chunk->is_in_room) {
             ps_pool_room_remove(pool, chunk);
         }
-        give(pool, chunk);
+        if (chunk->bytes <= *keep_bytes) {
+            *keep_bytes -= chunk->bytes;
+            chunk->next = kept;
+            kept = chunk;
+        } else {
+            give(pool, chunk);
+        }
     }
     if (is_any) {
         ps_pool_table_rebuild(pool);
     }
+    build_anew(pool, kept);
     errno = saved_errno;
     /* With the table: a new one may be longer where there was no memory for the old one. */
     return before_bytes - ps_min(ps_pool_growth(pool)->total_bytes, before_bytes);
 }
+
+size_t ps_pool_trim_to(struct ps_pool *pool, size_t keep_bytes) {
+    return ps_pool_trim_empty(pool, &keep_bytes);
+}
+
+size_t ps_pool_trim(struct ps_pool *pool) { return ps_pool_trim_to(pool, 0); }
 
 bool ps_pool_owns(struct ps_pool *pool, const void *address) {
     if (pool->kind == PS_POOL_HEAP) {

@@ -155,6 +155,9 @@ struct ps_pool_actions {
 bool ps_pool_init_part(struct ps_pool *pool, size_t size, size_t align,
                        const struct ps_pool_options *options);
 
+/* life.c: ps_pool_trim_to; *keep_bytes: less what it has retained. */
+size_t ps_pool_trim_empty(struct ps_pool *pool, size_t *keep_bytes);
+
 /* pool.c: of any kind but PS_POOL_HEAP, which has none. */
 const struct ps_pool_actions *ps_pool_actions_of(const struct ps_pool *pool);
 /* A chunk for `count` more objects. False: ENOMEM. */

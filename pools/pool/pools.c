@@ -151,13 +151,15 @@ void ps_pools_reset(struct ps_pools *pools) {
     free_all_large(pools);
 }
 
-size_t ps_pools_trim(struct ps_pools *pools) {
+size_t ps_pools_trim_to(struct ps_pools *pools, size_t keep_bytes) {
     size_t given_bytes = 0;
     for (size_t i = 0; i < PS_POOLS_CLASSES; i++) {
-        given_bytes += ps_pool_trim(&pools->classes[i]);
+        given_bytes += ps_pool_trim_empty(&pools->classes[i], &keep_bytes);
     }
     return given_bytes;
 }
+
+size_t ps_pools_trim(struct ps_pools *pools) { return ps_pools_trim_to(pools, 0); }
 
 bool ps_pools_owns(struct ps_pools *pools, const void *address) {
     for (size_t i = 0; i < PS_POOLS_CLASSES; i++) {

@@ -62,13 +62,17 @@ struct ps_region *ps_frames_before(const struct ps_frames *frames, unsigned age)
     return ring->regions[age <= ring->index ? ring->index - age : ring->index + ring->count - age];
 }
 
-size_t ps_frames_trim(struct ps_frames *frames, size_t keep_bytes) {
+size_t ps_frames_trim_to(struct ps_frames *frames, size_t keep_bytes) {
     struct ring *ring = (struct ring *)frames;
     size_t given = 0;
     for (unsigned i = 0; i < ring->count; i++) {
-        given += ps_region_trim(ring->regions[i], keep_bytes);
+        given += ps_region_trim_to(ring->regions[i], keep_bytes);
     }
     return given;
+}
+
+size_t ps_frames_trim(struct ps_frames *frames, size_t keep_bytes) {
+    return ps_frames_trim_to(frames, keep_bytes);
 }
 
 void ps_frames_destroy(struct ps_frames *frames) {

@@ -16,7 +16,7 @@ void ps_region_set_retain(struct ps_region *public, size_t retain_bytes) {
     struct ps_region_state *region = ps_region_state(public);
     ps_region_check_thread(region);
     region->retain_bytes = retain_bytes != 0 ? retain_bytes : PS_REGION_RETAIN_BYTES;
-    ps_region_trim(public, region->retain_bytes);
+    ps_region_trim_to(public, region->retain_bytes);
 }
 
 size_t ps_region_capacity_left(const struct ps_region *public) {

@@ -213,7 +213,7 @@ void ps_region_release(struct ps_region_state *region) {
         ps_region_give_chunk(region, chunk);
     }
     if (region->kept != NULL) {
-        ps_region_trim(&region->hot, 0);
+        ps_region_trim_to(&region->hot, 0);
     }
     if (PS_LIKELY(region->first.bytes != 0)) {
         ps_chunk_give_last(&region->chunks, region, region->first.bytes);
@@ -265,7 +265,7 @@ void ps_region_reset(struct ps_region *public) {
     errno = error;
 }
 
-size_t ps_region_trim(struct ps_region *public, size_t keep_bytes) {
+size_t ps_region_trim_to(struct ps_region *public, size_t keep_bytes) {
     struct ps_region_state *region = ps_region_state(public);
     ps_region_check_thread(region);
     size_t given = 0;
@@ -277,6 +277,10 @@ size_t ps_region_trim(struct ps_region *public, size_t keep_bytes) {
         ps_region_give_chunk(region, chunk);
     }
     return given;
+}
+
+size_t ps_region_trim(struct ps_region *region, size_t keep_bytes) {
+    return ps_region_trim_to(region, keep_bytes);
 }
 
 const char *ps_region_name(const struct ps_region *region) {

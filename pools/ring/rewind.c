@@ -83,13 +83,17 @@ static void go_home(struct ring *ring, size_t keep_bytes) {
     }
 }
 
-size_t ps_ring_trim(struct ps_ring *given, size_t keep_bytes) {
+size_t ps_ring_trim_to(struct ps_ring *given, size_t keep_bytes) {
     struct ring *ring = ring_of(given);
     size_t before_bytes = ring->chunks.total_bytes;
     ps_ring_chunk_harvest(ring); /* returns what exceeds the spare chunks */
     go_home(ring, keep_bytes);
     ps_ring_chunk_trim(ring, keep_bytes);
     return before_bytes - ring->chunks.total_bytes;
+}
+
+size_t ps_ring_trim(struct ps_ring *ring, size_t keep_bytes) {
+    return ps_ring_trim_to(ring, keep_bytes);
 }
 
 const char *ps_ring_name(const struct ps_ring *ring) {

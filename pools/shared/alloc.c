@@ -170,21 +170,27 @@ static bool resize(struct ps_shared *heap, void *payload, uint64_t size, size_t 
     return is_resized;
 }
 
-void *ps_shared_realloc(struct ps_shared *heap, void *payload, size_t bytes) {
-    if (payload == NULL || shared_is_reader(heap) || bytes > heap->view.bytes) {
-        return alloc(heap, bytes, PS_FIT_UNIT, NULL);
+void *ps_shared_realloc_aligned(struct ps_shared *heap, void *payload, size_t bytes, size_t align) {
+    if (payload == NULL || shared_is_reader(heap) || bytes > heap->view.bytes ||
+        !ps_is_power_of_two(align) || align > SHARED_PAGE) {
+        return ps_shared_alloc_aligned(heap, bytes, align);
     }
     size_t old_bytes;
-    if (resize(heap, payload, ps_fit_bytes_for(bytes), &old_bytes)) {
+    if (((uintptr_t)payload & (align - 1)) != 0) {
+        old_bytes = ps_shared_usable_size(heap, payload);
+    } else if (resize(heap, payload, ps_fit_bytes_for(bytes), &old_bytes)) {
         return payload;
     }
-    void *moved = alloc(heap, bytes, PS_FIT_UNIT, NULL);
+    void *moved = alloc(heap, bytes, ps_max(align, PS_FIT_UNIT), NULL);
     if (moved != NULL) {
-        memcpy(moved, payload,
-               old_bytes); /* less than `bytes`, or it would have been cut in place */
+        memcpy(moved, payload, ps_min(old_bytes, bytes));
         ps_shared_free(heap, payload);
     }
     return moved;
+}
+
+void *ps_shared_realloc(struct ps_shared *heap, void *payload, size_t bytes) {
+    return ps_shared_realloc_aligned(heap, payload, bytes, PS_FIT_UNIT);
 }
 
 size_t ps_shared_usable_size(struct ps_shared *heap, const void *payload) {

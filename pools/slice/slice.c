@@ -175,21 +175,25 @@ void ps_slice_free_aligned(size_t bytes, size_t align, void *slice) {
     ps_slice_free(bytes + align, whole);
 }
 
-bool ps_slice_trim(void) {
+size_t ps_slice_trim_to(size_t keep_bytes) {
     struct ps_slice_stats before;
-    struct ps_slice_stats after;
+    struct ps_slice_stats now;
     ps_slice_stats(&before);
     struct ps_slice_cache *cache = ps_slice_cache_peek();
     if (cache != NULL) {
         ps_slice_cache_flush(cache);
     }
-    bool is_any = false;
-    for (size_t class_index = 0; class_index < PS_SLICE_BIN_COUNT; class_index++) {
-        is_any = ps_slice_depot_trim(class_index) || is_any;
+    ps_slice_stats(&now);
+    for (size_t class_index = 0;
+         class_index < PS_SLICE_BIN_COUNT && (keep_bytes == 0 || now.depot_bytes > keep_bytes);
+         class_index++) {
+        (void)ps_slice_depot_trim(class_index);
+        ps_slice_stats(&now);
     }
-    ps_slice_stats(&after);
-    return is_any || after.run_bytes < before.run_bytes;
+    return before.run_bytes - ps_min(now.run_bytes, before.run_bytes);
 }
+
+bool ps_slice_trim(void) { return ps_slice_trim_to(0) != 0; }
 
 void ps_slice_stats(struct ps_slice_stats *stats) {
     memset(stats, 0, sizeof *stats);

@@ -183,12 +183,17 @@ static uint32_t next_generation(const struct ps_slots *slots, size_t index) {
     return used_up == 0 || highest == 0 ? highest : UINT32_MAX;
 }
 
-/* Returns the chunks without a touched place. */
-static void drop_untouched(struct ps_slots *slots) {
-    while (slots->chunk_count != 0 && (slots->chunk_count - 1) << slots->shift >= slots->touched) {
+/* Returns the chunks without a touched place, but keep_bytes of them. Returns the bytes of these.
+ */
+static size_t drop_untouched(struct ps_slots *slots, size_t keep_bytes) {
+    size_t used_count = (slots->touched + slots_per_chunk(slots) - 1) >> slots->shift;
+    size_t kept_count = ps_min(keep_bytes / slots->chunk_bytes,
+                               slots->chunk_count - ps_min(used_count, slots->chunk_count));
+    while (slots->chunk_count > used_count + kept_count) {
         char *chunk = slots->directory[--slots->chunk_count];
         ps_chunk_give(slots_growth(slots), chunk, slots->chunk_bytes);
     }
+    return kept_count * slots->chunk_bytes;
 }
 
 static bool is_empty(const struct ps_slots *slots, char *chunk) {
@@ -216,16 +221,20 @@ static void unlink_marked(struct ps_slots *slots) {
     }
 }
 
-size_t ps_slots_trim(struct ps_slots *slots) {
+size_t ps_slots_trim_to(struct ps_slots *slots, size_t keep_bytes) {
     int saved_errno = errno;
     size_t before_bytes = slots_growth(slots)->total_bytes;
     uint32_t *generations = slots_first_generations(slots);
-    drop_untouched(slots);
+    keep_bytes -= drop_untouched(slots, keep_bytes);
     for (size_t index = 0; index < slots->chunk_count; index++) {
         if (slots->directory[index] != NULL) {
-            generations[index] = is_empty(slots, slots->directory[index])
-                                     ? next_generation(slots, index)
-                                     : UINT32_MAX;
+            bool is_touched = index << slots->shift < slots->touched;
+            bool is_given = is_touched && is_empty(slots, slots->directory[index]);
+            if (is_given && slots->chunk_bytes <= keep_bytes) {
+                keep_bytes -= slots->chunk_bytes;
+                is_given = false;
+            }
+            generations[index] = is_given ? next_generation(slots, index) : UINT32_MAX;
         }
     }
     unlink_marked(slots);
@@ -250,3 +259,5 @@ size_t ps_slots_trim(struct ps_slots *slots) {
     errno = saved_errno;
     return before_bytes - slots_growth(slots)->total_bytes;
 }
+
+size_t ps_slots_trim(struct ps_slots *slots) { return ps_slots_trim_to(slots, 0); }

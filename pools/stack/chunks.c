@@ -220,7 +220,7 @@ void ps_stack_check_when_empty(struct ps_stack *stack) {
     }
 }
 
-size_t ps_stack_trim(struct ps_stack *stack, size_t keep_bytes) {
+size_t ps_stack_trim_to(struct ps_stack *stack, size_t keep_bytes) {
     if (stack->body == NULL) {
         return 0;
     }
@@ -244,6 +244,10 @@ size_t ps_stack_trim(struct ps_stack *stack, size_t keep_bytes) {
         ps_stack_close(stack);
     }
     return before - body->chunks.total_bytes;
+}
+
+size_t ps_stack_trim(struct ps_stack *stack, size_t keep_bytes) {
+    return ps_stack_trim_to(stack, keep_bytes);
 }
 
 bool ps_stack_is_of_frame(struct ps_stack *stack, const void *block) {

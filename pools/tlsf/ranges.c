@@ -197,19 +197,23 @@ bool ps_tlsf_remove(struct ps_tlsf *tlsf, void *memory) {
     return true;
 }
 
-size_t ps_tlsf_trim(struct ps_tlsf *tlsf) {
+size_t ps_tlsf_trim_to(struct ps_tlsf *tlsf, size_t keep_bytes) {
     size_t given_bytes = 0;
     struct range **link = &tlsf->ranges;
     while (*link != NULL) {
-        if ((*link)->chunk_bytes != 0 && range_is_free(*link)) {
+        size_t free_bytes = range_is_free(*link) ? (*link)->chunk_bytes : 0;
+        if (free_bytes > keep_bytes) {
             given_bytes += (*link)->chunk_bytes;
             range_drop(tlsf, link);
         } else {
+            keep_bytes -= free_bytes;
             link = &(*link)->next;
         }
     }
     return given_bytes;
 }
+
+size_t ps_tlsf_trim(struct ps_tlsf *tlsf) { return ps_tlsf_trim_to(tlsf, 0); }
 
 void ps_tlsf_reset(struct ps_tlsf *tlsf) {
     ps_tlsf_drop_lone_blocks(tlsf);

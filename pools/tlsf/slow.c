@@ -137,9 +137,20 @@ void ps_tlsf_free_slow(struct ps_tlsf *tlsf, void *payload) {
     leave(tlsf);
 }
 
-void *ps_tlsf_realloc_slow(struct ps_tlsf *tlsf, void *payload, size_t bytes) {
-    ps_tlsf_check_used(tlsf, payload);
+/* To a new block. NULL: the old one is as it was. */
+static void *move(struct ps_tlsf *tlsf, void *payload, size_t bytes, size_t align) {
     size_t old_bytes = ps_tlsf_usable_size(tlsf, payload);
+    void *moved = ps_tlsf_alloc_slow(tlsf, bytes, align);
+    if (moved != NULL) {
+        memcpy(moved, payload, ps_min(old_bytes, bytes));
+        ps_tlsf_free_slow(tlsf, payload);
+    }
+    return moved;
+}
+
+/* In place if the pool can, else as move. */
+static void *realloc_at(struct ps_tlsf *tlsf, void *payload, size_t bytes, size_t align) {
+    ps_tlsf_check_used(tlsf, payload);
     if (!tlsf->is_malloc && bytes < tlsf->largest_bytes - PS_FIT_UNIT - PS_FIT_HEAD) {
         enter(tlsf);
         bool is_done = ps_tlsf_resize(tlsf, block_of(payload), ps_fit_bytes_for(bytes));
@@ -148,10 +159,20 @@ void *ps_tlsf_realloc_slow(struct ps_tlsf *tlsf, void *payload, size_t bytes) {
             return payload;
         }
     }
-    void *moved = ps_tlsf_alloc_slow(tlsf, bytes, PS_FIT_UNIT);
-    if (moved != NULL) {
-        memcpy(moved, payload, ps_min(old_bytes, bytes));
-        ps_tlsf_free_slow(tlsf, payload);
+    return move(tlsf, payload, bytes, align);
+}
+
+void *ps_tlsf_realloc_aligned(struct ps_tlsf *tlsf, void *payload, size_t bytes, size_t align) {
+    if (payload == NULL || !ps_is_power_of_two(align)) {
+        return ps_tlsf_alloc_aligned(tlsf, bytes, align);
     }
-    return moved;
+    if (((uintptr_t)payload & (align - 1)) == 0) {
+        return realloc_at(tlsf, payload, bytes, align);
+    }
+    ps_tlsf_check_used(tlsf, payload);
+    return move(tlsf, payload, bytes, align);
+}
+
+void *ps_tlsf_realloc_slow(struct ps_tlsf *tlsf, void *payload, size_t bytes) {
+    return realloc_at(tlsf, payload, bytes, PS_FIT_UNIT);
 }

@@ -46,6 +46,6 @@ int main() {
     hold_nodes(pool);
     hold_region(region);
     hold_slices();
-    ps_pages_trim(0);
+    ps_pages_trim_to(0);
     _exit(0); /* the pools are live */
 }

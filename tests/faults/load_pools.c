@@ -155,7 +155,7 @@ static void use_slice(struct block *blocks) {
     for (size_t i = 0; i < BLOCKS; i++) {
         ps_slice_free(blocks[i].address != NULL ? size_of(i) : 8, blocks[i].address);
     }
-    ps_slice_trim();
+    ps_slice_trim_to(0);
 }
 
 static void use_tlsf(struct block *blocks) {
@@ -172,7 +172,7 @@ static void use_tlsf(struct block *blocks) {
     for (size_t i = 0; i < BLOCKS; i += 2) {
         ps_tlsf_free(tlsf, blocks[i].address);
     }
-    ps_tlsf_trim(tlsf);
+    ps_tlsf_trim_to(tlsf, 0);
     CLAIM(ps_tlsf_check(tlsf) == NULL);
     ps_tlsf_destroy(tlsf);
 }

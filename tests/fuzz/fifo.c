@@ -103,7 +103,7 @@ static void step(void) {
         account.refuse_after = fuzz_below(&input, 4);
         break;
     default:
-        ps_fifo_trim(fifo, (size_t)fuzz_byte(&input) << 10);
+        ps_fifo_trim_to(fifo, (size_t)fuzz_byte(&input) << 10);
         check_all();
         break;
     }

@@ -148,7 +148,7 @@ static void step(void) {
         ps_pool_reserve(&pool, fuzz_byte(&input));
         break;
     case 18:
-        ps_pool_trim(&pool);
+        ps_pool_trim_to(&pool, 0);
         check_all();
         break;
     default:

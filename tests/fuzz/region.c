@@ -205,7 +205,7 @@ static void step(void) {
         account.refuse_after = fuzz_below(&input, 4);
         break;
     case 18:
-        ps_region_trim(owner->region, (size_t)fuzz_byte(&input) << 8);
+        ps_region_trim_to(owner->region, (size_t)fuzz_byte(&input) << 8);
         break;
     default:
         if (fuzz_byte(&input) % 2 == 0) {

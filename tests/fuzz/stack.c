@@ -171,7 +171,7 @@ static void step(void) {
         account.refuse_after = fuzz_below(&input, 4);
         break;
     case 18:
-        ps_stack_trim(stack, (size_t)fuzz_byte(&input) << 10);
+        ps_stack_trim_to(stack, (size_t)fuzz_byte(&input) << 10);
         break;
     default:
         if (fuzz_byte(&input) == 0) {

@@ -143,7 +143,7 @@ static void step(void) {
         add_or_remove();
         break;
     case 14:
-        ps_tlsf_trim(tlsf);
+        ps_tlsf_trim_to(tlsf, 0);
         check_all();
         break;
     default:

@@ -34,18 +34,18 @@ struct alignas(64) counted {
 
 TEST(objects_are_made_and_destroyed) {
     ps::fifo fifo;
-    auto *object = fifo.make<counted>(7);
+    auto *object = fifo.create<counted>(7);
     CHECK_EQ(object->value_, 7);
     CHECK_EQ(reinterpret_cast<uintptr_t>(object) % 64, 0);
     CHECK(fifo.owns(object));
     CHECK_EQ(alive, 1);
-    CHECK(throws<std::runtime_error>([&] { fifo.make<counted>(-1); }));
+    CHECK(throws<std::runtime_error>([&] { fifo.create<counted>(-1); }));
     CHECK_EQ(fifo.stats().live_count, 1);
     fifo.destroy(object);
     fifo.destroy(static_cast<counted *>(nullptr));
     CHECK_EQ(alive, 0);
     CHECK_EQ(fifo.stats().live_count, 0);
-    CHECK_EQ(fifo.trim(), 0);
+    CHECK_EQ(fifo.trim_to(0), 0);
 }
 
 TEST(a_fifo_moves_with_its_blocks) {

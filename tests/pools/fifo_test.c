@@ -197,9 +197,9 @@ TEST(spare_chunks_stay_below_their_limit) {
         CHECK_EQ(stats.chunk_count, source.live_count);
     }
     size_t spare = stats.spare_bytes;
-    CHECK_EQ(ps_fifo_trim(fifo, spare), 0);
+    CHECK_EQ(ps_fifo_trim_to(fifo, spare), 0);
     size_t before = stats.chunk_bytes; /* of these, the current chunk is without a block */
-    CHECK_EQ(ps_fifo_trim(fifo, 0), before - stats_of(fifo).chunk_bytes);
+    CHECK_EQ(ps_fifo_trim_to(fifo, 0), before - stats_of(fifo).chunk_bytes);
     CHECK_EQ(stats_of(fifo).chunk_count, 1);
     CHECK_EQ(stats_of(fifo).spare_bytes, 0);
     ps_fifo_destroy(fifo);

@@ -32,7 +32,7 @@ template <template <class, std::size_t> class Pool> constexpr int sum_of_list() 
     }
     int sum = 0;
     pool.each([&sum](const node &each) { sum += each.value; });
-    pool.clear();
+    pool.reset();
     node outside(0, nullptr);
     return pool.size() == 0 && !pool.owns(&outside) ? sum : -3;
 }

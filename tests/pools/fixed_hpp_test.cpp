@@ -62,7 +62,7 @@ template <class Pool> static void use_pool(Pool &pool) {
         CHECK_PTR_EQ(pool.create(7), sessions[2]);
         pool.destroy(nullptr);
         sessions.clear();
-        pool.clear();
+        pool.reset();
         CHECK_EQ(living, 0);
         CHECK_EQ(pool.size(), 0);
     }

@@ -45,8 +45,8 @@ static void use_everything(void) {
     free_kept_pages();
     free_taken_pages();
     check_and_free_slices(slices, SLICES, 9);
-    ps_slice_trim();
-    ps_pages_trim(0);
+    ps_slice_trim_to(0);
+    ps_pages_trim_to(0);
 }
 
 static void allocate_kept(void) {
@@ -86,7 +86,7 @@ static void magazine_of_an_ending_thread(void) {
     for (size_t i = 0; i < 12; i++) {
         ps_pages_free(pages[i], (i % 4 + 1) * PAGE);
     }
-    ps_pages_trim(0); /* what a magazine has, then the memory of lone pages */
+    ps_pages_trim_to(0); /* what a magazine has, then the memory of lone pages */
 }
 
 FRESH_TEST(a_magazine_is_made_filled_and_emptied) {
@@ -101,7 +101,7 @@ static void slices_come_and_go(void) {
     for (size_t i = 0; i < 80; i++) {
         ps_slice_free(2000, slices[i]);
     }
-    ps_slice_trim();
+    ps_slice_trim_to(0);
 }
 
 FRESH_TEST(slices_through_the_depot) {
@@ -114,7 +114,7 @@ FRESH_TEST(slices_through_the_depot) {
 static void read_and_trim(void) {
     struct ps_slice_stats stats;
     ps_slice_stats(&stats);
-    ps_slice_trim();
+    ps_slice_trim_to(0);
 }
 
 FRESH_TEST(the_depot_is_read_and_trimmed_before_the_first_slice) {
@@ -139,7 +139,7 @@ static void use_before_repairs(void) {
         struct ps_slice_stats stats;
         ps_slice_stats(&stats);
         ps_slice_free(2000, ps_slice_alloc(2000));
-        ps_slice_trim();
+        ps_slice_trim_to(0);
     }
 }
 

@@ -40,7 +40,7 @@ static void check_limits(size_t size, bool is_ordered) {
     for (size_t i = 0; i < 1000; i++) {
         ps_pool_free(&pool, objects[i]);
     }
-    ps_pool_trim(&pool);
+    ps_pool_trim_to(&pool, 0);
     CHECK(ps_pool_set_max_items(&pool, 30));
     CHECK_EQ(fill(&pool, objects, 1000), 30);
     struct ps_pool_stats stats;

@@ -287,7 +287,7 @@ TEST(clear_and_moves) {
     reset_counts();
     ps::intrusive_pool<plain> pool;
     ps::ref<plain> old = pool.allocate(1);
-    pool.clear();
+    pool.reset();
     ps::ref<plain> young = pool.allocate(2);
     CHECK_EQ(pool.stats().live_items, 1);
     ps::intrusive_pool<plain> moved(std::move(pool));

@@ -62,7 +62,7 @@ static void run_shared(size_t rounds, size_t max_items) {
             ps_intrusive_drop_shared(item);
         }
         if (round % 1000 == 999) {
-            ps_intrusive_clear(&pool);
+            ps_intrusive_reset(&pool);
         }
     }
     struct ps_intrusive_stats stats;

@@ -250,7 +250,7 @@ TEST(clear_starts_anew_and_leaves_live_items_alone) {
     REQUIRE(ps_intrusive_init(&pool, &options));
     struct ps_intrusive_item *old = ps_intrusive_alloc(&pool);
     old->is_built = 1;
-    ps_intrusive_clear(&pool);
+    ps_intrusive_reset(&pool);
     struct ps_intrusive_item *young = ps_intrusive_alloc(&pool);
     CHECK(young != old);
     CHECK_EQ(young->is_built, 0);

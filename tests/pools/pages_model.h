@@ -152,7 +152,7 @@ static inline void random_step(void) {
     } else if (action < 985) {
         do_extend(&live[unit_random() % live_count]);
     } else if (action < 990) {
-        ps_pages_trim(unit_random() % (4 * MIB));
+        ps_pages_trim_to(unit_random() % (4 * MIB));
     } else if (action < 995) {
         fake_os_advance_ms(unit_random() % 2000);
     } else {
@@ -174,7 +174,7 @@ static inline void check_counts(void) {
 static inline void check_all_came_back(void) {
     struct ps_page_counts counts;
     struct ps_pages_stats stats;
-    ps_pages_trim(0);
+    ps_pages_trim_to(0);
     ps_page_cache_count(&counts);
     ps_pages_stats(&stats);
     CHECK_EQ(counts.dirty_granules, 0);

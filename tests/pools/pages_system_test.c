@@ -28,7 +28,7 @@ FRESH_TEST(memory_that_is_out_changes_nothing) {
                 ps_pages_free(run, (size_t)1 << (12 + 3 * i));
             }
         }
-        ps_pages_trim(0);
+        ps_pages_trim_to(0);
         fake_os_fail_nth(0);
     }
     check_all_came_back();
@@ -68,9 +68,9 @@ FRESH_TEST(a_refused_purge_loses_nothing) {
     memset(run, 1, 20 * PAGE);
     ps_pages_free(run + PAGE, 19 * PAGE);
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_PURGE));
-    CHECK(!ps_pages_trim(0));
+    CHECK(!ps_pages_trim_to(0));
     fake_os_refuse(0);
-    CHECK(ps_pages_trim(0));
+    CHECK(ps_pages_trim_to(0));
     CHECK_EQ(*run, 1);
     ps_pages_free(run, PAGE);
     check_all_came_back();
@@ -283,7 +283,7 @@ static void *churn(void *unused) {
         for (size_t i = 0; i < 16; i++) {
             ps_pages_free(runs[i], pages[i] * PAGE);
         }
-        ps_pages_trim(MIB);
+        ps_pages_trim_to(MIB);
     }
     return NULL;
 }
@@ -298,7 +298,7 @@ static void use_pages_in_child(void) {
     while (live_count > 0) {
         do_free(live_count - 1);
     }
-    ps_pages_trim(0);
+    ps_pages_trim_to(0);
     _exit(unit_failures == 0 ? 0 : 1);
 }
 

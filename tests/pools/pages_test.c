@@ -69,7 +69,7 @@ FRESH_TEST(any_pages_of_a_run_may_be_freed_in_any_order) {
 
 FRESH_TEST(a_run_is_lengthened_in_place_while_there_is_room) {
     char *run = ps_pages_alloc(PAGE, PAGE);
-    ps_pages_trim(0); /* the neighbours are in the magazine */
+    ps_pages_trim_to(0); /* the neighbours are in the magazine */
     size_t pages = 1;
     for (; pages < 400; pages += 7) { /* in the first arena, which is small */
         REQUIRE(ps_pages_extend(run, pages * PAGE, (pages + 7) * PAGE));

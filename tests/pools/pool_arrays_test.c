@@ -92,7 +92,7 @@ TEST(lengths_that_change_from_phase_to_phase_share_memory) {
     }
     CHECK_CMP(held_bytes(&pool), <=, 16 * first);
     CHECK_CMP(held_bytes(&pool), <=, (size_t)1 << 20);
-    CHECK_EQ(ps_pool_trim(&pool) > 0, 1);
+    CHECK_EQ(ps_pool_trim_to(&pool, 0) > 0, 1);
     CHECK_EQ(held_bytes(&pool), 0);
     ps_pool_destroy(&pool);
 }
@@ -129,7 +129,7 @@ TEST(arrays_and_objects_keep_their_contents) {
             struct ps_pool_stats stats;
             ps_pool_stats(&pool, &stats);
             CHECK_EQ(stats.used_count, live);
-            ps_pool_trim(&pool);
+            ps_pool_trim_to(&pool, 0);
             ps_pool_stats(&pool, &stats);
             CHECK_EQ(stats.used_count, live);
         }
@@ -138,7 +138,7 @@ TEST(arrays_and_objects_keep_their_contents) {
         check_and_fill(&slots[i], 0);
         ps_pool_free_n(&pool, slots[i].objects, slots[i].count);
     }
-    ps_pool_trim(&pool);
+    ps_pool_trim_to(&pool, 0);
     NEEDS_CHUNKS();
     CHECK_EQ(held_bytes(&pool), 0);
     ps_pool_destroy(&pool);

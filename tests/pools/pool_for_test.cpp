@@ -84,7 +84,7 @@ void others_objects_come_home() {
         }
     }
     CHECK(pool.stats().total_bytes <= bytes);
-    pool.trim();
+    pool.trim_to(0);
     CHECK(pool.stats().used_count == 0 && pool.stats().total_bytes == 0);
 }
 
@@ -95,7 +95,7 @@ void objects_outlive_their_thread() {
     ps::pool_for<Message>().destroy(message);
     std::size_t used = 1;
     in_thread([&] { // takes over the home of the thread that ended
-        ps::pool_for<Message>().trim();
+        ps::pool_for<Message>().trim_to(0);
         used = ps::pool_for<Message>().stats().used_count;
     });
     CHECK(used == 0);
@@ -153,7 +153,7 @@ void size_pools_serve_any_size() {
         moved.deallocate(blocks[at++], bytes);
     }
     CHECK(moved.stats().used_count == 0);
-    moved.trim();
+    moved.trim_to(0);
     CHECK(moved.stats().total_bytes == 0);
     CHECK(throws<std::bad_alloc>([&] { (void)moved.allocate(static_cast<std::size_t>(-1)); }));
 }

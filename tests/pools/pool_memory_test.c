@@ -43,14 +43,14 @@ TEST(trim_gives_back_the_chunks_without_live_objects) {
     EACH_POOL(pool, {.max_bytes = 4096}) {
         fill_all(&pool);
         size_t full_bytes = stats_of(&pool).total_bytes;
-        CHECK_EQ(ps_pool_trim(&pool), 0);
+        CHECK_EQ(ps_pool_trim_to(&pool, 0), 0);
         for (size_t i = 0; i < COUNT; i++) {
             if (i != COUNT / 2) {
                 ps_pool_free(&pool, objects[i]);
             }
         }
         *(char *)objects[COUNT / 2] = 77;
-        size_t given = ps_pool_trim(&pool);
+        size_t given = ps_pool_trim_to(&pool, 0);
         CHECK_EQ(given, is_malloc_mode() ? 0 : full_bytes - stats_of(&pool).total_bytes);
         CHECK_CMP(stats_of(&pool).total_bytes, <=, 4096);
         CHECK_EQ(stats_of(&pool).used_count, 1);
@@ -75,7 +75,7 @@ TEST(chunks_that_were_given_back_are_not_used) {
                 ps_pool_free(&pool, more[i]);
             }
         }
-        CHECK_CMP(ps_pool_trim(&pool), >, 0);
+        CHECK_CMP(ps_pool_trim_to(&pool, 0), >, 0);
         for (size_t i = 0; i < count; i++) {
             void *object = ps_pool_alloc(&pool);
             REQUIRE(object != NULL);

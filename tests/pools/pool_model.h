@@ -113,7 +113,7 @@ static void model_rare(struct model *model) {
     struct ps_pool_stats stats;
     switch (unit_random() % 5) {
     case 0:
-        ps_pool_trim(model->pool);
+        ps_pool_trim_to(model->pool, 0);
         break;
     case 1:
         ps_pool_stats(model->pool, &stats);
@@ -162,7 +162,7 @@ __attribute__((unused)) static void model_run(struct model *model, size_t steps)
         model_free(model, unit_random() % model->live_count);
     }
     struct ps_pool_stats stats;
-    ps_pool_trim(model->pool);
+    ps_pool_trim_to(model->pool, 0);
     ps_pool_stats(model->pool, &stats);
     CHECK_EQ(stats.used_count, 0);
     CHECK_EQ(stats.total_bytes, 0);

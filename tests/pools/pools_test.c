@@ -100,7 +100,7 @@ TEST(blocks_of_random_sizes_keep_their_contents) {
             free_block(unit_random() % live_count, &live_count);
         }
         if (step % 8192 == 0) {
-            ps_pools_trim(&pools);
+            ps_pools_trim_to(&pools, 0);
             CHECK_EQ(stats_now().used_count, live_count);
         }
     }
@@ -109,7 +109,7 @@ TEST(blocks_of_random_sizes_keep_their_contents) {
     while (live_count > 0) {
         free_block(0, &live_count);
     }
-    ps_pools_trim(&pools);
+    ps_pools_trim_to(&pools, 0);
     CHECK_EQ(ps_source_account_used(&account), 0);
     CHECK(ps_pools_alloc(&pools, 100) != NULL);
     CHECK(ps_pools_alloc(&pools, 10000) != NULL);

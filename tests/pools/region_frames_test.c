@@ -57,7 +57,7 @@ TEST(rounds_take_nothing_from_the_source_in_the_steady_state) {
         }
     }
     CHECK_EQ(source.calls, calls);
-    CHECK_CMP(ps_frames_trim(frames, 0), >, 0);
+    CHECK_CMP(ps_frames_trim_to(frames, 0), >, 0);
     ps_frames_destroy(frames);
     CHECK_EQ(source.live_count, 0);
 }

@@ -207,7 +207,7 @@ void frames_rotate() {
     void *block = other.allocate(10);
     CHECK(other.current().owns(block));
     other.deallocate(block, 10, 16);
-    other.trim();
+    other.trim_to(0);
     other = ps::frames(1);
     CHECK(journal == "12");
     CHECK(throws<std::bad_alloc>([] { ps::frames none(0); }));

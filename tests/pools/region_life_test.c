@@ -145,7 +145,7 @@ TEST(reset_makes_as_new_and_keeps_what_it_may) {
     }
     CHECK_EQ(source.calls, calls + 8); /* the large ones */
     size_t waiting = stats_of(region).waiting_bytes;
-    CHECK_EQ(ps_region_trim(region, 0), waiting);
+    CHECK_EQ(ps_region_trim_to(region, 0), waiting);
     CHECK_EQ(source.live_count, 1);
     ps_region_destroy(region);
     CHECK_EQ(source.live_count, 0);

@@ -30,7 +30,7 @@ TEST(slices_that_were_given_back_leave_no_runs) {
         for (size_t i = 0; i < count; i++) {
             ps_slice_free(64, blocks[i]);
         }
-        ps_slice_trim();
+        ps_slice_trim_to(0);
     }
 }
 

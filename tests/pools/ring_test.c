@@ -174,7 +174,7 @@ TEST(frames_stay_until_they_are_released_in_any_order) {
         CHECK_EQ(stats_of(ring).chunk_bytes, source.live_bytes);
         CHECK_EQ(stats_of(ring).chunk_count, source.live_count);
     }
-    ps_ring_trim(ring, 0);
+    ps_ring_trim_to(ring, 0);
     CHECK_CMP(source.live_count, <=, 2);
     ps_ring_destroy(ring);
     CHECK_EQ(source.live_count, 0);
@@ -302,9 +302,10 @@ TEST(trim_and_the_limit_bound_what_is_kept) {
     struct ps_ring *ring = new_ring_of_spares(&source);
     size_t spare = stats_of(ring).spare_bytes;
     CHECK_CMP(spare, >, ps_debug_is_malloc() ? -1 : 0);
-    ps_ring_trim(ring, spare); /* of the current chunk at most, which is longer than all spares */
+    ps_ring_trim_to(ring,
+                    spare); /* of the current chunk at most, which is longer than all spares */
     CHECK_CMP(stats_of(ring).spare_bytes, ==, spare);
-    CHECK_EQ(ps_ring_trim(ring, 0), spare);
+    CHECK_EQ(ps_ring_trim_to(ring, 0), spare);
     CHECK_EQ(stats_of(ring).chunk_count, 1);
     CHECK_EQ(stats_of(ring).spare_bytes, 0);
     CHECK_STR_EQ(ps_ring_name(ring), "ring");
@@ -318,7 +319,7 @@ TEST(trim_tells_what_went_back) {
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_ring *ring = new_ring_of_spares(&source);
     size_t before = source.live_bytes; /* the released chunks are found by trim itself */
-    size_t given = ps_ring_trim(ring, FIRST);
+    size_t given = ps_ring_trim_to(ring, FIRST);
     CHECK_EQ(given, before - source.live_bytes);
     ps_ring_destroy(ring);
 }

@@ -107,7 +107,7 @@ static void run_ring(size_t round, size_t first_bytes) {
             struct ps_ring_stats stats;
             ps_ring_stats(ring, &stats);
             CHECK_CMP(stats.frame_count, <=, slot + 1);
-            ps_ring_trim(ring, 4096);
+            ps_ring_trim_to(ring, 4096);
         }
     }
     if (round % 3 == 0) {

@@ -12,6 +12,41 @@
 
 enum { SLOTS = 64 };
 
+TEST(aligned_realloc_has_its_alignment_in_place_and_moved) {
+    int fd = shared_file();
+    struct ps_shared *heap = shared_open(fd);
+    for (size_t align = 1; align <= 4096; align *= 2) {
+        char *block = ps_shared_alloc(heap, 100);
+        REQUIRE(block != NULL);
+        memset(block, 7, 100);
+        char *fence = ps_shared_alloc(heap, 16);
+        static const size_t lengths[] = {100, 5000, 50, 20000, 1};
+        for (size_t i = 0; i < 5; i++) {
+            block = ps_shared_realloc_aligned(heap, block, lengths[i], align);
+            REQUIRE(block != NULL);
+            CHECK_EQ((uintptr_t)block & (align - 1), 0);
+            CHECK(block[0] == 7 && block[i < 2 ? 99 : i < 4 ? 49 : 0] == 7);
+        }
+        char *same = ps_shared_realloc_aligned(heap, block, 1, align);
+        CHECK_PTR_EQ(same, block);
+        ps_shared_free(heap, same);
+        ps_shared_free(heap, fence);
+    }
+    void *block = ps_shared_realloc_aligned(heap, NULL, 10, 512);
+    CHECK_EQ((uintptr_t)block & 511, 0);
+    static const size_t wrong[] = {0, 3, 8192};
+    for (size_t i = 0; i < 3; i++) {
+        errno = 0;
+        void *none = ps_shared_realloc_aligned(heap, block, 10, wrong[i]);
+        CHECK(none == NULL && errno == EINVAL);
+    }
+    ps_shared_free(heap, block);
+    CHECK_EQ(shared_stats(heap).used_count, 0);
+    shared_check(heap);
+    ps_shared_close(heap);
+    close(fd);
+}
+
 TEST(blocks_are_apart_aligned_and_counted) {
     int fd = shared_file();
     struct ps_shared *heap = shared_open(fd);

@@ -144,7 +144,7 @@ static void allocate_all(size_t bytes, size_t count) {
 TEST(trim_gives_whole_runs_back) {
     NEEDS_CHUNKS();
     static const size_t sizes[] = {16, 24, 240, 1000, 1100, 4096};
-    ps_slice_trim();
+    ps_slice_trim_to(0);
     size_t before = run_bytes();
     for (size_t s = 0; s < 6; s++) {
         size_t count = 2000000 / (sizes[s] + 200);
@@ -154,10 +154,10 @@ TEST(trim_gives_whole_runs_back) {
             ps_slice_free(sizes[s], slices[i * 7919 % count]);
         }
         CHECK_CMP(run_bytes(), >, before);
-        CHECK(ps_slice_trim());
+        CHECK(ps_slice_trim_to(0));
         CHECK_EQ(run_bytes(), before);
     }
-    CHECK(!ps_slice_trim());
+    CHECK(!ps_slice_trim_to(0));
 }
 
 TEST(nothing_grows_while_no_more_live_than_before) {
@@ -255,7 +255,7 @@ TEST(slices_may_be_freed_by_any_thread) {
             x_boxes[i] = NULL;
         }
     }
-    ps_slice_trim();
+    ps_slice_trim_to(0);
     CHECK_EQ(run_bytes(), 0);
 }
 
@@ -281,7 +281,7 @@ static void *use_and_end(void *unused) {
 }
 
 TEST(a_thread_leaves_nothing_behind) {
-    ps_slice_trim();
+    ps_slice_trim_to(0);
     CHECK_EQ(run_bytes(), 0);
     REQUIRE(pthread_key_create(&late_key, use_late) == 0);
     for (int round = 0; round < 5; round++) {
@@ -289,7 +289,7 @@ TEST(a_thread_leaves_nothing_behind) {
         pthread_t thread;
         REQUIRE(pthread_create(&thread, NULL, use_and_end, NULL) == 0);
         REQUIRE(pthread_join(thread, NULL) == 0);
-        ps_slice_trim();
+        ps_slice_trim_to(0);
         CHECK_EQ(run_bytes(), 0);
     }
     pthread_key_delete(late_key);
@@ -302,7 +302,7 @@ static void *keep_busy(void *unused) {
     /* relaxed: only a reason to stop. */
     while (__atomic_load_n(&x_is_busy, __ATOMIC_RELAXED) != 0) {
         random_calls(9, 1000);
-        ps_slice_trim();
+        ps_slice_trim_to(0);
     }
     return NULL;
 }
@@ -319,7 +319,7 @@ TEST(a_forked_child_goes_on_whatever_others_did) {
             alarm(FRESH_SECONDS_MAX);
             unit_failures = 0;
             random_calls((uint64_t)i, 2000);
-            ps_slice_trim();
+            ps_slice_trim_to(0);
         }
         unit_join_child(pid);
     }

@@ -25,7 +25,7 @@ TEST(objects_live_from_insert_to_remove) {
     CHECK(sessions.get(first) == nullptr && !sessions.contains(first));
     CHECK(sessions.contains(second));
     CHECK(!sessions.contains({}));
-    sessions.clear();
+    sessions.reset();
     CHECK_EQ(living, 0);
     CHECK(sessions.empty() && sessions.get(second) == nullptr);
 }
@@ -168,7 +168,7 @@ template <class Map> static void visit_each(std::size_t chunk_bytes) {
         map.insert(3000 + i);
     }
     check_each(map);
-    map.clear();
+    map.reset();
     check_each(map);
     CHECK(map.check());
 }

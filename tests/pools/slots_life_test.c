@@ -30,11 +30,11 @@ TEST(trim_returns_memory_and_stale_handles_stay_stale) {
         }
     }
     size_t before = source.live_bytes;
-    size_t returned = ps_slots_trim(&slots);
+    size_t returned = ps_slots_trim_to(&slots, 0);
     CHECK_EQ(before - returned, source.live_bytes);
     CHECK_EQ(source.live_count, 3); /* two chunks and the table */
     CHECK(ps_slots_check(&slots));
-    CHECK_EQ(ps_slots_trim(&slots), 0);
+    CHECK_EQ(ps_slots_trim_to(&slots, 0), 0);
     for (size_t i = 0; i < COUNT; i++) {
         CHECK_EQ(ps_slots_get(&slots, old[i]) != NULL, i == 1000 || i == 3000);
         CHECK(i == 1000 || i == 3000 || !ps_slots_remove(&slots, old[i]));
@@ -65,7 +65,7 @@ TEST(reserve_takes_memory_once) {
     REQUIRE(ps_slots_init(&slots, sizeof(struct entity), 0, &options));
     uint64_t handle = insert_named(&slots, 1);
     CHECK(ps_slots_remove(&slots, handle));
-    ps_slots_trim(&slots);
+    ps_slots_trim_to(&slots, 0);
     CHECK(ps_slots_reserve(&slots, 1000));
     CHECK(ps_slots_check(&slots));
     size_t calls = source.calls;
@@ -75,7 +75,7 @@ TEST(reserve_takes_memory_once) {
     CHECK_EQ(source.calls, calls);
     CHECK(ps_slots_get(&slots, handle) == NULL);
     CHECK(ps_slots_reserve(&slots, 5000));
-    CHECK(ps_slots_trim(&slots) > 0);
+    CHECK(ps_slots_trim_to(&slots, 0) > 0);
     CHECK(ps_slots_check(&slots));
     CHECK(insert_named(&slots, 1) != 0);
     ps_slots_destroy(&slots);
@@ -204,7 +204,7 @@ static void run_against_model(const struct ps_slots_options *options, size_t ste
                     change_entry(&slots, &entries[at], at);
                 }
             }
-            ps_slots_trim(&slots);
+            ps_slots_trim_to(&slots, 0);
             check_all(&slots, entries, COUNT);
         }
     }

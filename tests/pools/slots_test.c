@@ -154,7 +154,7 @@ TEST(positions_run_out_exactly) {
             CHECK(ps_slots_remove(&slots, handles[i]));
         }
         if (round == 1) {
-            ps_slots_trim(&slots);
+            ps_slots_trim_to(&slots, 0);
             CHECK(ps_slots_reserve(&slots, 15));
             CHECK(!ps_slots_reserve(&slots, 16));
         }
@@ -180,7 +180,7 @@ TEST(used_up_chunks_return_their_memory) {
     struct ps_slots_stats stats;
     ps_slots_stats(&slots, &stats);
     CHECK_EQ(stats.used_up_count, 160);
-    size_t returned = ps_slots_trim(&slots);
+    size_t returned = ps_slots_trim_to(&slots, 0);
     ps_slots_stats(&slots, &stats);
     CHECK_EQ(stats.used_up_count, 0);
     if (has_layout()) {

@@ -142,19 +142,19 @@ TEST(trim_gives_back_all_that_is_spare) {
     struct ps_stack *stack = small_stack(&source, 4096, 65536);
     struct ps_stack_frame *frame = ps_stack_push(stack);
     char *kept = ps_stack_strdup(stack, "kept");
-    CHECK_EQ(ps_stack_trim(stack, 0), 0);
+    CHECK_EQ(ps_stack_trim_to(stack, 0), 0);
     struct ps_stack_mark mark = ps_stack_mark(stack);
     for (int i = 0; i < 1000; i++) {
         memset(ps_stack_alloc(stack, 1000), 1, 1000);
     }
     ps_stack_rewind(stack, mark);
     size_t held = held_bytes(stack);
-    size_t freed = ps_stack_trim(stack, 300000);
+    size_t freed = ps_stack_trim_to(stack, 300000);
     CHECK_CMP(freed, >, 0);
     CHECK_EQ(held_bytes(stack), held - freed);
     CHECK_CMP(held_bytes(stack), <=, 300000);
     CHECK_CMP(held_bytes(stack), >, 300000 - 65536 - 1);
-    ps_stack_trim(stack, 0);
+    ps_stack_trim_to(stack, 0);
     CHECK_EQ(source.live_bytes, 4096);
     CHECK_STR_EQ(kept, "kept");
     memset(ps_stack_alloc(stack, 100000), 1, 100000);
@@ -252,7 +252,7 @@ static void one_call(struct ps_stack *stack, int call) {
         CHECK(!ps_stack_is_innermost(stack, NULL));
         break;
     case 9:
-        CHECK_CMP(ps_stack_trim(stack, 0), >, 0);
+        CHECK_CMP(ps_stack_trim_to(stack, 0), >, 0);
         break;
     case 10:
         ps_stack_unwind(stack, ps_stack_push(stack));

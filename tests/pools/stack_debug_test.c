@@ -251,7 +251,7 @@ static void exercise_all(void) {
     ps_stack_push(stack);
     CHECK(ps_stack_alloc(stack, 10) != NULL);
     CHECK(ps_stack_alloc(stack, SIZE_MAX - 60) == NULL);
-    ps_stack_trim(stack, 0);
+    ps_stack_trim_to(stack, 0);
     ps_stack_reset(stack);
     CHECK(ps_stack_alloc(stack, 10) != NULL);
     ps_stack_destroy(stack);

@@ -71,15 +71,15 @@ struct Throws {
 void objects_and_arrays() {
     NEEDS_CHUNKS();
     ps::scope scope;
-    CHECK(scope.create<Throws>(false)->value == 3);
-    CHECK(throws<std::runtime_error>([&] { scope.create<Throws>(true); }));
+    CHECK(scope.make<Throws>(false)->value == 3);
+    CHECK(throws<std::runtime_error>([&] { scope.make<Throws>(true); }));
     double *numbers = scope.make_array<double>(100);
     std::fill_n(numbers, 100, 1.0);
     CHECK(scope.make_array<int>(0) != nullptr);
     struct alignas(64) Line {
         char bytes[64];
     };
-    CHECK(reinterpret_cast<std::uintptr_t>(scope.create<Line>()) % 64 == 0);
+    CHECK(reinterpret_cast<std::uintptr_t>(scope.make<Line>()) % 64 == 0);
     for (std::size_t count : {SIZE_MAX, SIZE_MAX / 8 + 1, SIZE_MAX / 2}) {
         CHECK(throws<std::bad_alloc>([&] { scope.make_array<double>(count); }));
     }
@@ -109,13 +109,13 @@ void stacks_of_ones_own() {
     ps::stack_mark mark = first.mark();
     std::memset(first.allocate(1000000), 1, 1000000);
     first.rewind(mark);
-    CHECK(first.trim() > 0);
+    CHECK(first.trim_to(0) > 0);
     CHECK(first.stats().chunk_count == 1);
     {
         ps::scope scope(first);
         ps::scope inner(first);
         CHECK(!scope.is_innermost() && inner.is_innermost());
-        CHECK(inner.create<int>(5) != nullptr);
+        CHECK(inner.make<int>(5) != nullptr);
     }
     CHECK(first.stats().frame_count == 0);
     first.reset();

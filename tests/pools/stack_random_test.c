@@ -147,7 +147,7 @@ static void do_rare(struct model *model) {
         model->block_count = model->frame_count = 0;
         model->has_mark = false;
     }
-    ps_stack_trim(model->stack, unit_random() % 100000);
+    ps_stack_trim_to(model->stack, unit_random() % 100000);
 }
 
 static void step(struct model *model) {

@@ -438,7 +438,7 @@ TEST(release_keeps_errno) {
     memset(ps_stack_alloc(stack, 3 << 20), 1, 10);
     ps_stack_pop(stack, frame);
     ps_stack_pop(stack, NULL);
-    ps_stack_trim(stack, 0);
+    ps_stack_trim_to(stack, 0);
     ps_stack_reset(stack);
     ps_stack_destroy(stack);
     CHECK_EQ(errno, 77);

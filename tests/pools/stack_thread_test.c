@@ -202,7 +202,7 @@ TEST(a_thread_that_never_used_it_has_an_empty_one) {
     CHECK_EQ(stats.held_bytes, 0);
     CHECK_STR_EQ(ps_stack_name(&fresh), "stack");
     CHECK(!ps_stack_owns(&fresh, &fresh));
-    CHECK_EQ(ps_stack_trim(&fresh, 0), 0);
+    CHECK_EQ(ps_stack_trim_to(&fresh, 0), 0);
     CHECK(!ps_stack_free_last(&fresh, &fresh, 1));
     ps_stack_reset(&fresh);
     ps_stack_adopt(&fresh);

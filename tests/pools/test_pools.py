@@ -94,6 +94,66 @@ def test_old_c_is_refused_in_one_line(pair: tuple[str, str], tmp_path: Path) -> 
         assert "the headers need C99 or later: compile with -std=c11" in first
 
 
+OLD_NAMES = {  # a statement, and the name that the compiler has to say
+    "ps_pool_trim(p);": "ps_pool_trim_to(pool, 0)",
+    "ps_pools_trim(p);": "ps_pools_trim_to(pools, 0)",
+    "ps_slots_trim(p);": "ps_slots_trim_to(slots, 0)",
+    "ps_tlsf_trim(p);": "ps_tlsf_trim_to(tlsf, 0)",
+    "ps_slice_trim();": "ps_slice_trim_to(0)",
+    "ps_region_trim(p, 0);": "ps_region_trim_to",
+    "ps_stack_trim(p, 0);": "ps_stack_trim_to",
+    "ps_fifo_trim(p, 0);": "ps_fifo_trim_to",
+    "ps_ring_trim(p, 0);": "ps_ring_trim_to",
+    "ps_frames_trim(p, 0);": "ps_frames_trim_to",
+    "ps_pages_trim(0);": "ps_pages_trim_to",
+    "ps_intrusive_clear(p);": "ps_intrusive_reset",
+}
+OLD_CXX = {
+    "use<ps::node_pool>().trim();": "trim_to",
+    "use<ps::pool<int>>().trim();": "trim_to",
+    "use<ps::size_pools>().trim();": "trim_to",
+    "use<ps::slots<int>>().trim();": "trim_to",
+    "use<ps::slots<int>>().clear();": "reset",
+    "use<ps::fixed<int, 4>>().clear();": "reset",
+    "use<ps::tlsf>().trim();": "trim_to",
+    "use<ps::region>().trim();": "trim_to",
+    "use<ps::stack>().trim(1);": "trim_to",
+    "use<ps::stack>().create<int>(1);": "make",
+    "use<ps::fifo>().trim();": "trim_to",
+    "use<ps::fifo>().make<int>(1);": "create",
+    "use<ps::ring>().trim();": "trim_to",
+    "use<ps::frames>().trim();": "trim_to",
+    "ps::pool_for<int>().trim();": "trim_to",
+}
+
+
+@each_row("pair", compilers())
+def test_earlier_names_compile_and_name_their_successors(
+    pair: tuple[str, str], tmp_path: Path
+) -> None:
+    headers = "".join(f"#include <poolshim/{p.name}>\n" for p in HEADERS if p.suffix == ".h")
+    c_body = "".join(f"{line}\n" for line in OLD_NAMES)
+    text = f"{headers}void f(void *p);\nvoid f(void *p) {{\n{c_body}}}\n"
+    (tmp_path / "old.c").write_text(text)
+    cxx = "".join(f"#include <poolshim/{p.name}>\n" for p in HEADERS if p.suffix == ".hpp")
+    cxx_body = "".join(f"{line}\n" for line in OLD_CXX)
+    text = f"{cxx}template <class T> T &use();\nvoid f();\nvoid f() {{\n{cxx_body}}}\n"
+    (tmp_path / "old.cpp").write_text(text)
+    for compiler, name, table in (
+        (pair[0], "old.c", OLD_NAMES),
+        (pair[1], "old.cpp", OLD_CXX),
+    ):
+        flags = ["-Wall", "-fsyntax-only", f"-I{INCLUDE}", tmp_path / name]
+        result = run_captured([compiler, *flags])
+        assert result.returncode == 0, result.stderr
+        warnings = [line for line in result.stderr.splitlines() if "warning:" in line]
+        # clang++ warns twice of a template: one for each line of the source.
+        said = list({line.split(":")[1]: line for line in warnings}.values())
+        assert len(said) == len(table), result.stderr
+        for line, successor in zip(said, table.values(), strict=True):
+            assert f"deprecated: use {successor}" in line, line
+
+
 # In a function of the program, whose warnings are on: the pragmas of the headers are over.
 MACROS = """#include <poolshim/arena.h>
 #include <poolshim/bounded.h>

@@ -101,7 +101,7 @@ TEST(walk_takes_any_function_and_lets_it_throw) {
     CHECK(throws<int>([&] { pool.walk([](void *, std::size_t, bool) { throw 1; }); }));
     CHECK(pool.add(room + sizeof room / 2, sizeof room / 2));
     CHECK(pool.remove(room + sizeof room / 2));
-    CHECK_EQ(pool.trim(), 0);
+    CHECK_EQ(pool.trim_to(0), 0);
     pool.reset();
     CHECK_EQ(pool.stats().used_count, 0);
 }

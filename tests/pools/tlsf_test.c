@@ -108,7 +108,7 @@ TEST(random_calls_over_ranges_that_grow) {
     CHECK_CMP(stats.range_count, >, 3);
     CHECK_EQ(stats.free_count, stats.range_count);
     size_t chunk_bytes = stats.chunk_bytes;
-    size_t given = ps_tlsf_trim(tlsf);
+    size_t given = ps_tlsf_trim_to(tlsf, 0);
     ps_tlsf_stats(tlsf, &stats);
     CHECK_EQ(stats.range_count, 1);
     CHECK_EQ(stats.chunk_bytes, chunk_bytes - given);
@@ -218,6 +218,39 @@ TEST(memory_before_an_aligned_block_stays_free) {
         CHECK(odd != NULL);
     }
     CHECK(ps_tlsf_check(tlsf) == NULL);
+}
+
+TEST(aligned_realloc_has_its_alignment_in_place_and_moved) {
+    struct ps_tlsf *tlsf = ps_tlsf_create(NULL);
+    for (size_t align = 1; align <= 8192; align *= 2) {
+        char *block = ps_tlsf_alloc(tlsf, 100);
+        REQUIRE(block != NULL);
+        memset(block, 7, 100);
+        char *fence = ps_tlsf_alloc(tlsf, 16); /* no growth in place */
+        static const size_t lengths[] = {100, 5000, 50, 20000, 1};
+        size_t least = 100;
+        for (size_t i = 0; i < 5; i++) {
+            block = ps_tlsf_realloc_aligned(tlsf, block, lengths[i], align);
+            REQUIRE(block != NULL);
+            CHECK_EQ((uintptr_t)block & (align - 1), 0);
+            least = lengths[i] < least ? lengths[i] : least;
+            CHECK(block[0] == 7 && block[least - 1] == 7);
+        }
+        char *same = ps_tlsf_realloc_aligned(tlsf, block, 1, align);
+        CHECK(is_malloc_mode() || same == block);
+        errno = 0;
+        CHECK(ps_tlsf_realloc_aligned(tlsf, same, 10, align + 2 + (align == 2)) == NULL);
+        CHECK_EQ(errno, EINVAL);
+        ps_tlsf_free(tlsf, same);
+        ps_tlsf_free(tlsf, fence);
+    }
+    void *fresh = ps_tlsf_realloc_aligned(tlsf, NULL, 10, 512);
+    CHECK_EQ((uintptr_t)fresh & 511, 0);
+    errno = 0;
+    void *none = ps_tlsf_realloc_aligned(tlsf, fresh, SIZE_MAX, 512);
+    CHECK(none == NULL && errno == ENOMEM);
+    ps_tlsf_free(tlsf, fresh);
+    ps_tlsf_destroy(tlsf);
 }
 
 TEST(realloc_works_in_place_where_it_can) {

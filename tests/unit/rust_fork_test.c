@@ -38,7 +38,7 @@ static void use_everything(void) {
         }
     }
     ps_rust_region_destroy(region);
-    ps_pages_trim(0);
+    ps_pages_trim_to(0);
 }
 
 static void pages_come_and_go(void) {

@@ -52,6 +52,9 @@
 #define PS_CAST(type, value) ((type)(value))
 #endif
 
+/* On names of earlier versions, which the next minor version has no more. */
+#define PS_DEPRECATED(text) __attribute__((deprecated(text)))
+
 /* On every exported function. */
 #define PS_API __attribute__((visibility("default")))
 

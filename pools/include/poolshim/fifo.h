@@ -153,6 +153,9 @@ static inline void *ps_fifo_realloc(struct ps_fifo *fifo, void *block, size_t ol
 /* Returns spare chunks to the source until at most keep_bytes of them are left. The chunk in use,
  * if it is longer than that and without a block, is a spare one. Returns how many bytes that were.
  * O(spare chunks). */
+PS_API size_t ps_fifo_trim_to(struct ps_fifo *fifo, size_t keep_bytes) PS_NOEXCEPT;
+/* As it was called before. */
+PS_DEPRECATED("use ps_fifo_trim_to")
 PS_API size_t ps_fifo_trim(struct ps_fifo *fifo, size_t keep_bytes) PS_NOEXCEPT;
 
 /* True when `pointer` points into a chunk of the fifo. O(chunks). */

@@ -3,7 +3,7 @@
 // the manual.
 //
 //     ps::fifo fifo;
-//     auto *message = fifo.make<Message>(7, "text");
+//     auto *message = fifo.create<Message>(7, "text");
 //     ...
 //     fifo.destroy(message);
 //
@@ -46,10 +46,13 @@ class fifo {
     }
 
     // An object; when its constructor throws, the block is freed.
-    template <class T, class... Args> T *make(Args &&...args) {
+    template <class T, class... Args> T *create(Args &&...args) {
         return detail::construct<T>(*this, std::forward<Args>(args)...);
     }
-    // Destroys and frees an object of make(); nullptr: nothing.
+    template <class T, class... Args> [[deprecated("use create")]] T *make(Args &&...args) {
+        return create<T>(std::forward<Args>(args)...);
+    }
+    // Destroys and frees an object of create(); nullptr: nothing.
     template <class T> void destroy(T *object) noexcept {
         if (object != nullptr) {
             object->~T();
@@ -58,8 +61,11 @@ class fifo {
     }
 
     bool owns(const void *pointer) const noexcept { return ps_fifo_owns(get(), pointer); }
-    std::size_t trim(std::size_t keep_bytes = 0) noexcept {
-        return ps_fifo_trim(get(), keep_bytes);
+    std::size_t trim_to(std::size_t keep_bytes) noexcept {
+        return ps_fifo_trim_to(get(), keep_bytes);
+    }
+    [[deprecated("use trim_to")]] std::size_t trim(std::size_t keep_bytes = 0) noexcept {
+        return trim_to(keep_bytes);
     }
     // The struct and the function have one name, as in C.
     struct ps_fifo_stats stats() const noexcept {

@@ -16,7 +16,7 @@
 // is trivial, too, so a static pool may be used until the process ends.
 //
 // create() of a shared pool may run in a signal handler if the constructor of T may; size(),
-// clear(), each() and the destructor are for one thread alone. A second destroy, or one of a
+// reset(), each() and the destructor are for one thread alone. A second destroy, or one of a
 // pointer that is no object's, ends the program with a line that says so.
 #ifndef POOLSHIM_FIXED_HPP
 #define POOLSHIM_FIXED_HPP
@@ -244,9 +244,10 @@ class basic_fixed : detail::fixed_owner<T, N, std::is_trivially_destructible_v<T
     }
 
     // Destroys all objects.
-    constexpr void clear() noexcept {
+    constexpr void reset() noexcept {
         each([this](T &object) { destroy(std::addressof(object)); });
     }
+    [[deprecated("use reset")]] constexpr void clear() noexcept { reset(); }
 
   private:
     // Returns the place unless the constructor has returned.
@@ -262,7 +263,7 @@ class basic_fixed : detail::fixed_owner<T, N, std::is_trivially_destructible_v<T
 };
 
 // Without marks: create and destroy are as short as a list's. It does not know which objects are in
-// use: no size, each or clear, no destructor, so objects in use are forgotten at its end. destroy
+// use: no size, each or reset, no destructor, so objects in use are forgotten at its end. destroy
 // takes no nullptr, deallocate neither. Not for constant expressions, but constant-initialised.
 template <class T, std::size_t N> class unchecked_fixed {
   public:

@@ -58,6 +58,9 @@ PS_API struct ps_region *ps_frames_before(const struct ps_frames *frames, unsign
 
 /* Returns the regions' retained chunks to the source, except keep_bytes in each. Returns the bytes
  * released. O(count + chunks). */
+PS_API size_t ps_frames_trim_to(struct ps_frames *frames, size_t keep_bytes) PS_NOEXCEPT;
+/* As it was called before. */
+PS_DEPRECATED("use ps_frames_trim_to")
 PS_API size_t ps_frames_trim(struct ps_frames *frames, size_t keep_bytes) PS_NOEXCEPT;
 
 /* Destroys all regions, with their cleanups. NULL does nothing. Preserves errno. */

@@ -27,8 +27,11 @@ class frames {
     ps_frames *get() const noexcept { return frames_.get(); }
     region_ref current() const noexcept { return ps_frames_current(get()); }
     region_ref next() noexcept { return ps_frames_next(get()); }
-    std::size_t trim(std::size_t keep_bytes = 0) noexcept {
-        return ps_frames_trim(get(), keep_bytes);
+    std::size_t trim_to(std::size_t keep_bytes) noexcept {
+        return ps_frames_trim_to(get(), keep_bytes);
+    }
+    [[deprecated("use trim_to")]] std::size_t trim(std::size_t keep_bytes = 0) noexcept {
+        return trim_to(keep_bytes);
     }
 
     // Of the current round, for the adapters.

@@ -117,6 +117,9 @@ PS_API void ps_intrusive_move(struct ps_intrusive *to, struct ps_intrusive *from
 
 /* As destroy, and the pool is as new: reserve_items are taken by the next alloc, objects are built
  * anew. Items that live are not affected. */
+PS_API void ps_intrusive_reset(struct ps_intrusive *pool) PS_NOEXCEPT;
+/* As it was called before. */
+PS_DEPRECATED("use ps_intrusive_reset")
 PS_API void ps_intrusive_clear(struct ps_intrusive *pool) PS_NOEXCEPT;
 
 /* Makes room, so that `items` may live at a time without another chunk; max_items is not exceeded.

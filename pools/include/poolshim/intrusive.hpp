@@ -145,7 +145,8 @@ template <class T, class Policy = per_use, class Count = plain_count> class intr
     }
     void clear_recycle() noexcept { ps_intrusive_set_recycle(&pool_, nullptr, nullptr); }
 
-    void clear() noexcept { ps_intrusive_clear(&pool_); }
+    void reset() noexcept { ps_intrusive_reset(&pool_); }
+    [[deprecated("use reset")]] void clear() noexcept { reset(); }
     void reserve(std::size_t items) {
         if (!ps_intrusive_reserve(&pool_, items)) {
             PS_THROW(std::bad_alloc());

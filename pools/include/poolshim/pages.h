@@ -65,10 +65,13 @@ PS_API void ps_pages_magazine_limit(size_t bytes) PS_NOEXCEPT;
 
 /*
  * Empties the caller's magazine and releases free memory to the system, except about keep_bytes.
- * Returns whether anything was released. Without it, memory that was free for a second is released
+ * Returns the bytes released. Without it, memory that was free for a second is released
  * gradually, while the program allocates (POOLSHIM_PURGE_DELAY_MS, under a preloaded poolshim).
  * Cost: proportional to free memory, and system calls.
  */
+PS_API size_t ps_pages_trim_to(size_t keep_bytes) PS_NOEXCEPT;
+/* As it was called before. */
+PS_DEPRECATED("use ps_pages_trim_to")
 PS_API bool ps_pages_trim(size_t keep_bytes) PS_NOEXCEPT;
 
 /*

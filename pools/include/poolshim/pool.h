@@ -237,10 +237,14 @@ PS_API void ps_pool_free_list(struct ps_pool *pool, void *first, size_t next_off
 PS_API bool ps_pool_reserve(struct ps_pool *pool, size_t count);
 
 /*
- * Returns every chunk without a live object to the source, at any time. Returns their bytes,
- * those of the pool's own tables among them. O(chunks) when ordered, O(chunks + free objects) else:
- * the usual pool counts each chunk's live objects only here, so that alloc and free need not.
+ * Returns chunks without a live object to the source, at any time, until at most keep_bytes of them
+ * are left; 0: all. Returns their bytes, those of the pool's own tables among them. O(chunks) when
+ * ordered, O(chunks + free objects) else: the usual pool counts each chunk's live objects only
+ * here, so that alloc and free need not.
  */
+PS_API size_t ps_pool_trim_to(struct ps_pool *pool, size_t keep_bytes) PS_NOEXCEPT;
+/* As it was called before. */
+PS_DEPRECATED("use ps_pool_trim_to(pool, 0)")
 PS_API size_t ps_pool_trim(struct ps_pool *pool) PS_NOEXCEPT;
 
 /*

@@ -85,7 +85,10 @@ class node_pool {
         ps_pool_set_growth(&pool_, next_bytes, max_bytes);
     }
     void reset() noexcept { ps_pool_reset(&pool_); }
-    std::size_t trim() noexcept { return ps_pool_trim(&pool_); }
+    std::size_t trim_to(std::size_t keep_bytes) noexcept {
+        return ps_pool_trim_to(&pool_, keep_bytes);
+    }
+    [[deprecated("use trim_to")]] std::size_t trim() noexcept { return trim_to(0); }
     bool owns(const void *address) noexcept { return ps_pool_owns(&pool_, address); }
     struct ::ps_pool_stats stats() noexcept {
         struct ::ps_pool_stats result;
@@ -183,7 +186,8 @@ template <class T, class Nodes = node_pool> class typed_pool {
     void set_growth(std::size_t next_bytes, std::size_t max_bytes = 0) noexcept {
         nodes_.set_growth(next_bytes, max_bytes);
     }
-    std::size_t trim() noexcept { return nodes_.trim(); }
+    std::size_t trim_to(std::size_t keep_bytes) noexcept { return nodes_.trim_to(keep_bytes); }
+    [[deprecated("use trim_to")]] std::size_t trim() noexcept { return trim_to(0); }
     bool owns(const void *address) noexcept { return nodes_.owns(address); }
     auto stats() noexcept { return nodes_.stats(); }
     ::ps_pool *c_pool() noexcept { return nodes_.c_pool(); }

@@ -60,12 +60,14 @@ template <class T> class thread_pool_of {
     // back; bytes; and so on.
     struct ::ps_pool_stats stats() { return my_home().nodes.stats(); }
 
-    // Collects the objects that others destroyed, and returns the chunks without a live object.
-    std::size_t trim() {
+    // Collects the objects that others destroyed, and returns chunks without a live object until at
+    // most keep_bytes of them are left.
+    std::size_t trim_to(std::size_t keep_bytes) {
         home &mine = my_home();
         mine.take_back();
-        return mine.nodes.trim();
+        return mine.nodes.trim_to(keep_bytes);
     }
+    [[deprecated("use trim_to")]] std::size_t trim() { return trim_to(0); }
 
   private:
     struct home;
@@ -130,7 +132,7 @@ template <class T> class thread_pool_of {
             mine_ = nullptr;
             if (left != nullptr) {
                 left->take_back();
-                left->nodes.trim();
+                left->nodes.trim_to(0);
                 add_idle(left, left);
             }
         }

@@ -49,7 +49,11 @@ PS_API void ps_pools_destroy(struct ps_pools *pools) PS_NOEXCEPT;
 /* Forgets all blocks; retains the largest chunk of each class. O(chunks). */
 PS_API void ps_pools_reset(struct ps_pools *pools) PS_NOEXCEPT;
 
-/* Gives back every chunk without a live block; returns the bytes. As ps_pool_trim. */
+/* Returns chunks without a live block until at most keep_bytes of them are left, of all classes
+ * together. Returns the bytes. As ps_pool_trim_to. */
+PS_API size_t ps_pools_trim_to(struct ps_pools *pools, size_t keep_bytes) PS_NOEXCEPT;
+/* As it was called before. */
+PS_DEPRECATED("use ps_pools_trim_to(pools, 0)")
 PS_API size_t ps_pools_trim(struct ps_pools *pools) PS_NOEXCEPT;
 
 /* A block with a chunk of its own, of any size and any alignment up to PS_POOL_ALIGN_MAX, and its

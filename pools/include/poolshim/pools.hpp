@@ -40,7 +40,10 @@ class size_pools {
     }
 
     void reset() noexcept { ps_pools_reset(pools_.get()); }
-    std::size_t trim() noexcept { return ps_pools_trim(pools_.get()); }
+    std::size_t trim_to(std::size_t keep_bytes) noexcept {
+        return ps_pools_trim_to(pools_.get(), keep_bytes);
+    }
+    [[deprecated("use trim_to")]] std::size_t trim() noexcept { return trim_to(0); }
     bool owns(const void *address) noexcept { return ps_pools_owns(pools_.get(), address); }
     struct ::ps_pools_stats stats() noexcept {
         struct ::ps_pools_stats result;

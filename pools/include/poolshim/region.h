@@ -127,6 +127,9 @@ PS_API void ps_region_reset(struct ps_region *region) PS_NOEXCEPT;
 
 /* Returns retained chunks to the source, until at most keep_bytes are retained. Returns the number
  * of bytes it released. O(retained chunks). */
+PS_API size_t ps_region_trim_to(struct ps_region *region, size_t keep_bytes) PS_NOEXCEPT;
+/* As it was called before. */
+PS_DEPRECATED("use ps_region_trim_to")
 PS_API size_t ps_region_trim(struct ps_region *region, size_t keep_bytes) PS_NOEXCEPT;
 
 /* Changes chunks.first_bytes and chunks.max_bytes of the options for the chunks to come, within the

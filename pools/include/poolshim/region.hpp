@@ -155,8 +155,11 @@ class region_ref {
     }
 
     void reset() const noexcept { ps_region_reset(region_); }
-    std::size_t trim(std::size_t keep_bytes = 0) const noexcept {
-        return ps_region_trim(region_, keep_bytes);
+    std::size_t trim_to(std::size_t keep_bytes) const noexcept {
+        return ps_region_trim_to(region_, keep_bytes);
+    }
+    [[deprecated("use trim_to")]] std::size_t trim(std::size_t keep_bytes = 0) const noexcept {
+        return trim_to(keep_bytes);
     }
     struct ps_region_stats stats() const noexcept {
         struct ps_region_stats figures;

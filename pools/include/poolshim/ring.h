@@ -157,6 +157,9 @@ PS_API void ps_ring_rewind(struct ps_ring *ring,
  * until at most keep_bytes of them are left. The chunk in use, if it is longer than that and no
  * frame is in it, is a spare one. Returns the number of bytes returned. O(spare
  * chunks). */
+PS_API size_t ps_ring_trim_to(struct ps_ring *ring, size_t keep_bytes) PS_NOEXCEPT;
+/* As it was called before. */
+PS_DEPRECATED("use ps_ring_trim_to")
 PS_API size_t ps_ring_trim(struct ps_ring *ring, size_t keep_bytes) PS_NOEXCEPT;
 
 /* The name of the options, or "ring". */

@@ -130,8 +130,11 @@ class ring : public detail::ring_calls<ring> {
         : ring_(detail::checked(ps_ring_create(options))) {}
 
     ps_ring *get() const noexcept { return ring_.get(); }
-    std::size_t trim(std::size_t keep_bytes = 0) noexcept {
-        return ps_ring_trim(get(), keep_bytes);
+    std::size_t trim_to(std::size_t keep_bytes) noexcept {
+        return ps_ring_trim_to(get(), keep_bytes);
+    }
+    [[deprecated("use trim_to")]] std::size_t trim(std::size_t keep_bytes = 0) noexcept {
+        return trim_to(keep_bytes);
     }
     struct ps_ring_stats stats() noexcept {
         struct ps_ring_stats stats;

@@ -147,6 +147,11 @@ PS_API PS_OFFSET_FRESH void *ps_shared_alloc_aligned(struct ps_shared *heap, siz
 PS_API PS_OFFSET_FRESH void *ps_shared_realloc(struct ps_shared *heap, void *payload,
                                                size_t bytes) PS_NOEXCEPT;
 
+/* The same for a result at a multiple of align: a power of two up to 4096, else NULL and EINVAL. In
+ * place if the block is so aligned already. */
+PS_API PS_OFFSET_FRESH void *ps_shared_realloc_aligned(struct ps_shared *heap, void *payload,
+                                                       size_t bytes, size_t align) PS_NOEXCEPT;
+
 /* payload: a block of this heap, or NULL, which does nothing. O(1). Preserves errno. */
 PS_API void ps_shared_free(struct ps_shared *heap, void *payload) PS_NOEXCEPT;
 

@@ -301,10 +301,14 @@ static inline void *ps_slots_next(const struct ps_slots *slots,
 PS_API bool ps_slots_reserve(struct ps_slots *slots, size_t count);
 
 /*
- * Returns every chunk without a live object to the source, unless a part of its positions is used
- * up. Returns their bytes. Stale handles remain stale: a reused position begins with a generation
- * that no position of its chunk had. O(positions + free places).
+ * Returns chunks without a live object to the source until at most keep_bytes of them are left,
+ * except those of whose positions a part is used up. Returns their bytes. Stale handles remain
+ * stale: a reused position begins with a generation that no position of its chunk had. O(positions
+ * + free places).
  */
+PS_API size_t ps_slots_trim_to(struct ps_slots *slots, size_t keep_bytes) PS_NOEXCEPT;
+/* As it was called before. */
+PS_DEPRECATED("use ps_slots_trim_to(slots, 0)")
 PS_API size_t ps_slots_trim(struct ps_slots *slots) PS_NOEXCEPT;
 
 /* Lists the slots in the registry of poolshim/registry.h, until they are destroyed; does nothing if

@@ -12,7 +12,7 @@
 // handles of 32 bits. They are compared and hashed as numbers; value() and handle(value) take them
 // out of the process and back.
 //
-// Objects do not move until they are removed. Live ones are destroyed by clear() and by the
+// Objects do not move until they are removed. Live ones are destroyed by reset() and by the
 // destructor. The map may be moved; handles go with it. Threads, costs and generations are those of
 // slots.h. Throws std::bad_alloc where C returns 0, and what constructors throw; the map then has
 // the objects that it had.
@@ -131,16 +131,20 @@ class slots {
     std::size_t size() const noexcept { return slots_.live_count; }
     bool empty() const noexcept { return slots_.live_count == 0; }
     // Destroys all objects; retains the memory.
-    void clear() noexcept {
+    void reset() noexcept {
         destroy_all();
         ps_slots_reset(&slots_);
     }
+    [[deprecated("use reset")]] void clear() noexcept { reset(); }
     void reserve(std::size_t count) {
         if (!ps_slots_reserve(&slots_, count)) {
             PS_THROW(std::bad_alloc());
         }
     }
-    std::size_t trim() noexcept { return ps_slots_trim(&slots_); }
+    std::size_t trim_to(std::size_t keep_bytes) noexcept {
+        return ps_slots_trim_to(&slots_, keep_bytes);
+    }
+    [[deprecated("use trim_to")]] std::size_t trim() noexcept { return trim_to(0); }
     struct ps_slots_stats stats() const noexcept {
         struct ps_slots_stats result;
         ::ps_slots_stats(&slots_, &result);

@@ -112,6 +112,9 @@ PS_API void ps_stack_reset(struct ps_stack *stack) PS_NOEXCEPT;
 
 /* Returns chunks without blocks to the source, the last ones first, while it has more than
  * keep_bytes. Returns their bytes. O(chunks). */
+PS_API size_t ps_stack_trim_to(struct ps_stack *stack, size_t keep_bytes) PS_NOEXCEPT;
+/* As it was called before. */
+PS_DEPRECATED("use ps_stack_trim_to")
 PS_API size_t ps_stack_trim(struct ps_stack *stack, size_t keep_bytes) PS_NOEXCEPT;
 
 /* Makes the caller's thread the owner of the stack, while checks are on. Otherwise does nothing. */

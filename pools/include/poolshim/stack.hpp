@@ -12,7 +12,7 @@
 //         ...
 //     }
 //
-// Nothing is destroyed when a frame ends, its memory is reused: hence create and make_array take
+// Nothing is destroyed when a frame ends, its memory is reused: hence make and make_array take
 // types with trivial destructors only. Containers of the standard library may live in a frame by
 // ps::allocator<T, ps::t_stack> of adapters.hpp, if they end before it. Threads: as in stack.h.
 // Functions that throw say so: std::bad_alloc where C gives NULL, and the exceptions of a
@@ -59,11 +59,15 @@ template <class Self> class stack_calls {
     }
 
     // An object. Throws std::bad_alloc and what the constructor throws.
-    template <class T, class... Arguments> T *create(Arguments &&...arguments) {
+    template <class T, class... Arguments> T *make(Arguments &&...arguments) {
         static_assert(std::is_trivially_destructible_v<T>, "it is not destroyed");
         return ::new (allocate(sizeof(T), alignof(T))) T(std::forward<Arguments>(arguments)...);
     }
-    // `count` objects, default-initialised: numbers are not zeroed. Throws as create does.
+    template <class T, class... Arguments>
+    [[deprecated("use make")]] T *create(Arguments &&...arguments) {
+        return make<T>(std::forward<Arguments>(arguments)...);
+    }
+    // `count` objects, default-initialised: numbers are not zeroed. Throws as make does.
     template <class T> T *make_array(std::size_t count) {
         static_assert(std::is_trivially_destructible_v<T>, "they are not destroyed");
         T *array =
@@ -112,8 +116,11 @@ class stack : public detail::stack_calls<stack> {
     stack &operator=(stack &&) noexcept = default;
 
     void reset() noexcept { ps_stack_reset(get()); }
-    std::size_t trim(std::size_t keep_bytes = 0) noexcept {
-        return ps_stack_trim(get(), keep_bytes);
+    std::size_t trim_to(std::size_t keep_bytes) noexcept {
+        return ps_stack_trim_to(get(), keep_bytes);
+    }
+    [[deprecated("use trim_to")]] std::size_t trim(std::size_t keep_bytes = 0) noexcept {
+        return trim_to(keep_bytes);
     }
     stack_stats stats() const noexcept {
         stack_stats result;

@@ -100,7 +100,11 @@ PS_API bool ps_tlsf_add(struct ps_tlsf *tlsf, void *memory, size_t bytes) PS_NOE
  */
 PS_API bool ps_tlsf_remove(struct ps_tlsf *tlsf, void *memory) PS_NOEXCEPT;
 
-/* Returns chunks without a used block to the source; the result is their bytes. O(ranges). */
+/* Returns chunks without a used block to the source until at most keep_bytes of them are left; the
+ * result is their bytes. O(ranges). */
+PS_API size_t ps_tlsf_trim_to(struct ps_tlsf *tlsf, size_t keep_bytes) PS_NOEXCEPT;
+/* As it was called before. */
+PS_DEPRECATED("use ps_tlsf_trim_to(tlsf, 0)")
 PS_API size_t ps_tlsf_trim(struct ps_tlsf *tlsf) PS_NOEXCEPT;
 
 /*
@@ -127,6 +131,16 @@ PS_API PS_MALLOC void *ps_tlsf_alloc_aligned(struct ps_tlsf *tlsf, size_t bytes,
  */
 PS_API __attribute__((warn_unused_result)) void *
 ps_tlsf_realloc(struct ps_tlsf *tlsf, void *payload, size_t bytes) PS_NOEXCEPT;
+
+/*
+ * The same for a result at a multiple of `align`, any power of two; else NULL and EINVAL. In place
+ * as there if the block is so aligned already, also where it was allocated with less. O(1), or
+ * O(bytes).
+ */
+PS_API __attribute__((warn_unused_result)) void *ps_tlsf_realloc_aligned(struct ps_tlsf *tlsf,
+                                                                         void *payload,
+                                                                         size_t bytes,
+                                                                         size_t align) PS_NOEXCEPT;
 
 /* payload: of this pool, or NULL, which does nothing. O(1). Preserves errno. */
 PS_API void ps_tlsf_free(struct ps_tlsf *tlsf, void *payload) PS_NOEXCEPT;

@@ -73,7 +73,10 @@ class tlsf {
     bool add(void *memory, std::size_t bytes) noexcept { return ps_tlsf_add(get(), memory, bytes); }
     bool remove(void *memory) noexcept { return ps_tlsf_remove(get(), memory); }
     void reset() noexcept { ps_tlsf_reset(get()); }
-    std::size_t trim() noexcept { return ps_tlsf_trim(get()); }
+    std::size_t trim_to(std::size_t keep_bytes) noexcept {
+        return ps_tlsf_trim_to(get(), keep_bytes);
+    }
+    [[deprecated("use trim_to")]] std::size_t trim() noexcept { return trim_to(0); }
     bool owns(const void *pointer) const noexcept { return ps_tlsf_owns(get(), pointer); }
     const char *name() const noexcept { return ps_tlsf_name(get()); }
     const char *check() const noexcept { return ps_tlsf_check(get()); }

@@ -96,7 +96,7 @@ void ps_rust_region_reset(struct ps_region *region) {
 
 size_t ps_rust_region_trim(struct ps_region *region, size_t keep_bytes) {
     ps_region_adopt(region);
-    return ps_region_trim(region, keep_bytes);
+    return ps_region_trim_to(region, keep_bytes);
 }
 
 void ps_rust_region_destroy(struct ps_region *region) {

@@ -71,6 +71,6 @@ extern "C" {
     pub fn ps_rust_slots_handle(object: *const c_void) -> u64;
     pub fn ps_rust_slots_count(slots: *const NativeSlots) -> usize;
     pub fn ps_slots_reserve(slots: *mut NativeSlots, count: usize) -> bool;
-    pub fn ps_slots_trim(slots: *mut NativeSlots) -> usize;
+    pub fn ps_slots_trim_to(slots: *mut NativeSlots, keep_bytes: usize) -> usize;
     pub fn ps_slots_reset(slots: *mut NativeSlots);
 }

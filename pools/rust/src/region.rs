@@ -162,9 +162,15 @@ impl Region {
 
     /// Returns retained chunks to the page cache, until at most `keep_bytes` are retained. The
     /// result is the number of bytes returned.
-    pub fn trim(&mut self, keep_bytes: usize) -> usize {
+    pub fn trim_to(&mut self, keep_bytes: usize) -> usize {
         // SAFETY: a live region; chunks in use are not returned.
         unsafe { native::ps_rust_region_trim(self.head.as_ptr(), keep_bytes) }
+    }
+
+    /// Its name before 0.4.
+    #[deprecated(note = "use `trim_to`")]
+    pub fn trim(&mut self, keep_bytes: usize) -> usize {
+        self.trim_to(keep_bytes)
     }
 
     /// The region's allocated bytes and the bytes of its chunks.

@@ -211,7 +211,7 @@ impl<T> Slots<T> {
     }
 
     /// Drops all objects: all handles become stale. Retains the memory.
-    pub fn clear(&mut self) {
+    pub fn reset(&mut self) {
         if needs_drop::<T>() {
             Drain {
                 cursor: Cursor::START,
@@ -230,10 +230,23 @@ impl<T> Slots<T> {
         unsafe { native::ps_slots_reserve(self.raw(), count) }
     }
 
-    /// Returns memory without live objects; the result is how much. Stale handles remain stale.
-    pub fn trim(&mut self) -> usize {
+    /// Its name before 0.4.
+    #[deprecated(note = "use `reset`")]
+    pub fn clear(&mut self) {
+        self.reset();
+    }
+
+    /// Returns memory without live objects, except `keep_bytes` of it; the result is how much.
+    /// Stale handles remain stale.
+    pub fn trim_to(&mut self, keep_bytes: usize) -> usize {
         // SAFETY: `&mut self`: no reference to an object is left, and no iteration.
-        unsafe { native::ps_slots_trim(self.raw()) }
+        unsafe { native::ps_slots_trim_to(self.raw(), keep_bytes) }
+    }
+
+    /// `trim_to(0)`.
+    #[deprecated(note = "use `trim_to(0)`")]
+    pub fn trim(&mut self) -> usize {
+        self.trim_to(0)
     }
 
     /// The objects with their handles, in order of position.
@@ -413,7 +426,7 @@ impl<T> Default for Slots<T> {
 impl<T> Drop for Slots<T> {
     fn drop(&mut self) {
         if needs_drop::<T>() {
-            self.clear();
+            self.reset();
         }
     }
 }

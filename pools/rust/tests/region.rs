@@ -221,7 +221,7 @@ fn memory_is_used_again_after_a_reset() {
     }
     assert_eq!(region.usage().used_bytes, 0);
     assert!(region.usage().held_bytes <= held, "{region:?}");
-    region.trim(0);
+    region.trim_to(0);
     assert!(region.usage().held_bytes <= 8192, "{region:?}");
 }
 

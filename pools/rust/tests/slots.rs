@@ -50,11 +50,11 @@ fn random_calls_agree_with_a_map() {
                 assert_eq!(slots.contains(handle), model.contains_key(&handle));
             }
             _ if draws.below(300) == 0 => {
-                slots.clear();
+                slots.reset();
                 model.clear();
             }
             _ if draws.below(30) == 0 => {
-                slots.trim();
+                slots.trim_to(0);
             }
             _ => {}
         }
@@ -176,7 +176,7 @@ fn each_object_is_dropped_once() {
     assert_eq!(*log.borrow(), [0, 1, 2, 3, 4, 5]);
 
     let mut cleared = filled(&[6, 7], &log);
-    cleared.clear();
+    cleared.reset();
     assert_eq!((cleared.len(), log.borrow().len()), (0, 8));
     let again = cleared.insert(Counted {
         number: 8,
@@ -194,7 +194,7 @@ fn a_panic_in_a_destructor_leaves_the_others() {
 
     log.borrow_mut().clear();
     let mut slots = filled(&[1, 13, 3], &log);
-    assert!(catch_unwind(AssertUnwindSafe(|| slots.clear())).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| slots.reset())).is_err());
     assert_eq!((slots.len(), log.borrow().len()), (0, 3));
 }
 

@@ -62,6 +62,6 @@ int main(void) {
     puts(library_of((uintptr_t)ps_pages_alloc));
     puts(library_inside());
     puts(cache_of_malloc());
-    ps_pages_trim(0);
+    ps_pages_trim_to(0);
     return used_bytes() == 0 ? 0 : 1;
 }

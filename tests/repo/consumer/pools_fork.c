@@ -34,7 +34,7 @@ static void use(uint32_t *state) {
         free(blocks[i]);
     }
     if (*state % 16 == 0) {
-        ps_pages_trim((size_t)1 << 20);
+        ps_pages_trim_to((size_t)1 << 20);
     }
 }
 
@@ -54,7 +54,7 @@ static int fork_and_use(uint32_t state) {
         for (int i = 0; i < 50; i++) {
             use(&state);
         }
-        ps_pages_trim(0);
+        ps_pages_trim_to(0);
         _exit(0);
     }
     return pid > 0 && waitpid(pid, &status, 0) == pid ? status : -1;
