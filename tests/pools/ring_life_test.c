@@ -6,6 +6,7 @@
 #include "tests/unit/fresh.h"
 
 #include "tests/pools/counting_source.h"
+#include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
 
 #include <poolshim/ring.h>
@@ -196,6 +197,64 @@ TEST(random_calls_agree_with_the_model) {
 }
 
 static void *use_from_another_thread(void *ring) { return ps_ring_begin(ring); }
+
+static char *drawn(struct ps_ring *ring) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    REQUIRE(file != NULL);
+    ps_ring_dump(ring, file);
+    fclose(file);
+    return text;
+}
+
+static size_t count_of(const char *text, char wanted) {
+    size_t count = 0;
+    const char *legend = strstr(text, "o open");
+    for (bool is_bar = false; text < legend; text++) {
+        is_bar = *text == '|' ? !is_bar : is_bar;
+        count += is_bar && *text == wanted;
+    }
+    return count;
+}
+
+/* Of 64 KiB chunks, a cell is 1 KiB. */
+TEST(the_dump_draws_which_frames_hold_memory) {
+    NEEDS_CHUNKS();
+    struct ps_ring *ring = ps_ring_create(NULL);
+    struct ps_ring_frame *frames[3];
+    for (size_t i = 0; i < 3; i++) {
+        frames[i] = ps_ring_begin(ring);
+        REQUIRE(ps_ring_alloc(ring, 15 << 10) != NULL);
+        ps_ring_seal(ring);
+    }
+    ps_ring_release(frames[1]);
+    char *text = drawn(ring);
+    CHECK(strstr(text, "ring ring: ") == text && strstr(text, "| tail head\n") != NULL);
+    CHECK_CMP(count_of(text, '#'), >=, 29);
+    CHECK_CMP(count_of(text, '#'), <=, 34);
+    CHECK_CMP(count_of(text, '-'), >=, 13);
+    CHECK_CMP(count_of(text, '.'), >=, 15);
+    CHECK(strchr(strchr(text, '|'), '#') < strchr(text, '-'));
+    free(text);
+    struct ps_ring_frame *open = ps_ring_begin(ring); /* over the end of the chunk */
+    for (size_t i = 0; i < 40; i++) {
+        REQUIRE(ps_ring_alloc(ring, 1 << 10) != NULL);
+    }
+    text = drawn(ring);
+    CHECK(strstr(text, "in 2 chunks") != NULL && strstr(text, "| tail\n") != NULL);
+    CHECK(strstr(text, "| head\n") != NULL);
+    CHECK_CMP(count_of(text, 'o'), >=, 20);
+    free(text);
+    ps_ring_seal(ring);
+    ps_ring_release(open);
+    ps_ring_release(frames[0]);
+    ps_ring_release(frames[2]);
+    text = drawn(ring);
+    CHECK_EQ(count_of(text, '#') + count_of(text, 'o'), 0);
+    free(text);
+    ps_ring_destroy(ring);
+}
 
 TEST(misuse_is_found) {
     struct ps_ring *ring = ps_ring_create(NULL);

@@ -94,7 +94,7 @@ template <class Map> static void visit_in_order(Map &map) {
     }
     CHECK(map.empty() && map.check());
     map.reserve(100);
-    map.trim();
+    map.trim_to(0);
     CHECK_EQ(map.stats().used_count, 0);
 }
 
@@ -162,7 +162,7 @@ template <class Map> static void visit_each(std::size_t chunk_bytes) {
         map.remove(handles[i]);
     }
     check_each(map);
-    map.trim();
+    map.trim_to(0);
     check_each(map);
     for (int i = 0; i < 700; i++) {
         map.insert(3000 + i);

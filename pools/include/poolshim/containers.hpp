@@ -138,7 +138,7 @@ template <class T> class node_allocator {
         }
         return result;
     }
-    // For ps_pool_reserve, ps_pool_trim and others; nullptr before the first node.
+    // For ps_pool_reserve, ps_pool_trim_to and others; nullptr before the first node.
     ::ps_pool *c_pool() const noexcept { return state_->has_pool() ? state_->pool() : nullptr; }
 
     detail::node_state *state() const noexcept { return state_; }

@@ -80,7 +80,7 @@ PS_API bool ps_pages_trim(size_t keep_bytes) PS_NOEXCEPT;
  * the delay. 0: retains nothing; SIZE_MAX, the default: no bound but the delay. Magazines
  * (ps_pages_magazine_limit) and free pages of partly used granules are not counted. Under a
  * preloaded libpoolshim.so, the program's malloc shares this cache. Any thread. Cost: as
- * ps_pages_trim; afterwards a lock and, beyond the bound, a system call per free of such a run.
+ * ps_pages_trim_to; afterwards a lock and, beyond the bound, a system call per free of such a run.
  */
 PS_API void ps_pages_cache_limit(size_t bytes) PS_NOEXCEPT;
 

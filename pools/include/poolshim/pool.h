@@ -5,7 +5,7 @@
  * An allocation takes the object freed last, or the next of the memory never used so far; a free
  * puts the object on a list. Both are a handful of instructions, inline, whatever the number of
  * objects. Memory is touched when it is first allocated, not before. Chunks double from 4 KiB up
- * to 2 MiB and return to the page cache by ps_pool_trim, _reset or _destroy.
+ * to 2 MiB and return to the page cache by ps_pool_trim_to, _reset or _destroy.
  *
  *     struct ps_pool pool;
  *     ps_pool_init(&pool, sizeof(struct point), 0, NULL);
@@ -250,7 +250,7 @@ PS_API size_t ps_pool_trim(struct ps_pool *pool) PS_NOEXCEPT;
 /*
  * Changes the limit of the options: max_items objects at most from now on; 0: no limit. False and
  * EINVAL, with the limit as it was: the pool has more objects than that in use or free for reuse;
- * ps_pool_trim reduces the latter. O(1).
+ * ps_pool_trim_to reduces the latter. O(1).
  */
 PS_API bool ps_pool_set_max_items(struct ps_pool *pool, size_t max_items) PS_NOEXCEPT;
 

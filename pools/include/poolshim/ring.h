@@ -42,6 +42,7 @@
 
 #include <poolshim/bump.h>
 #include <poolshim/source.h>
+#include <stdio.h>
 
 PS_BEGIN_DECLS
 
@@ -181,6 +182,18 @@ struct ps_ring_stats {
 /* First collects released frames. Concurrent releases may count or not. O(chunks + frames that
  * share a chunk with a live one). */
 PS_API void ps_ring_stats(struct ps_ring *ring, struct ps_ring_stats *stats) PS_NOEXCEPT;
+
+/*
+ * Draws the chunks in their order, oldest first, and which part of each the frames have: a frame
+ * that nothing releases is the # before many -. A line for each chunk, whose cells are 1/64 of it:
+ *
+ *     ring ring: 131072 bytes in 2 chunks, 0 of them spare; 2 frames
+ *         0x7f5c3b400000    65536 |###-------------------------------------------| tail
+ *         0x7f5c3b420000    65536 |----oo........................................| head
+ *
+ * Collects released frames first, as ps_ring_stats. For the owner. O(chunks + frames); stdio.
+ */
+PS_API void ps_ring_dump(struct ps_ring *ring, FILE *out);
 
 /*
  * The ring of the calling thread, made at its first use with default options: in place of a

@@ -18,8 +18,8 @@
  * does not go to the shared depot each time, and every visit there moves a whole list. A list is
  * 16 KiB, at least 8 and at most 128 slices. When a thread ends, its lists go to the depot. Lists
  * that lay unused in the depot for a second are taken apart when others come in, and runs that are
- * free as a whole return to the page cache; ps_slice_trim does it at once. In the child of a fork,
- * the lists of other threads are lost.
+ * free as a whole return to the page cache; ps_slice_trim_to does it at once. In the child of a
+ * fork, the lists of other threads are lost.
  *
  * A wrong size on free is not detected in ordinary runs and puts the slice on a wrong list.
  * PS_DEBUG=check verifies address and size of every free and fills the freed slice; PS_DEBUG=malloc

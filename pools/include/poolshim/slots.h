@@ -28,7 +28,7 @@
  * options.handle_bits = 32, 20 and 12, or as options.position_bits divides them. No generation
  * comes twice: a position whose last generation has ended is used up and is not given out again.
  * So a position serves 2^31 - 1 objects, or 4095 with handles of 32 bits, and when all positions
- * are used up inserts fail. ps_slots_trim returns the memory of chunks that are used up.
+ * are used up inserts fail. ps_slots_trim_to returns the memory of chunks that are used up.
  *
  * Threads: one at a time per map; gets and iterations by several threads at once are permitted
  * while no thread changes it. Objects are uninitialised, ps_slots_destroy frees them.

@@ -46,7 +46,7 @@
  * memory but the stack's own three words and the frame record, 32 bytes in the stack. The source is
  * called once per chunk, and not while spare chunks are left: pop frees no chunk. Chunks double
  * from first_bytes (64 KiB) to max_bytes (32 MiB), and have room for 64 blocks of the recent mean
- * size, within the same cap. ps_stack_trim returns memory. So does an empty stack with more than
+ * size, within the same cap. ps_stack_trim_to returns memory. So does an empty stack with more than
  * retain_bytes: it frees the chunks that were unused for trim_ms.
  *
  * With PS_DEBUG=check (and in checked builds) also found: use by another thread, realloc of a block
