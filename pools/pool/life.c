@@ -161,6 +161,7 @@ void ps_pool_move(struct ps_pool *to, struct ps_pool *from) {
     }
     growth->total_bytes = 0;
     growth->chunk_count = 0;
+    growth->next_bytes = growth->first_bytes;
     from->table = NULL;
     from->table_size = 0;
     from->table_used = 0;
@@ -176,6 +177,7 @@ void ps_pool_destroy(struct ps_pool *pool) {
     if (ps_pool_is_checked(pool)) {
         ps_mempool_destroy(pool);
     }
+    ps_pool_growth(pool)->next_bytes = 0; /* not lowered step by step */
     give_all_but(pool, NULL);
     errno = saved_errno;
 }

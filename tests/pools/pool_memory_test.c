@@ -141,6 +141,23 @@ TEST(a_moved_pool_keeps_its_objects) {
     }
 }
 
+TEST(a_pool_that_was_moved_from_begins_with_short_chunks) {
+    NEEDS_CHUNKS();
+    struct ps_pool from;
+    struct ps_pool to;
+    REQUIRE(ps_pool_init(&from, 64, 0, NULL));
+    for (size_t i = 0; i < 1000; i++) {
+        CHECK(ps_pool_alloc(&from) != NULL);
+    }
+    ps_pool_move(&to, &from);
+    CHECK(ps_pool_alloc(&from) != NULL);
+    struct ps_pool_stats stats;
+    ps_pool_stats(&from, &stats);
+    CHECK_EQ(stats.total_bytes, 4096);
+    ps_pool_destroy(&from);
+    ps_pool_destroy(&to);
+}
+
 TEST(batches_and_lists_are_as_many_single_calls) {
     EACH_POOL(pool, {0}) {
         CHECK_EQ(ps_pool_alloc_batch(&pool, objects, COUNT), COUNT);
