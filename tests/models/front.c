@@ -50,6 +50,7 @@ static void use(void *block) { explore_use(blocks[index_of(block)], BLOCK_BYTES)
 
 struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 uint32_t ps_size_class_count = 1;
+uint32_t ps_size_class_all_count = 1;
 struct ps_store_counts ps_store_x_counts[PS_CLASS_LIMIT];
 uint32_t ps_retention_x_pressure;
 ptrdiff_t ps_rseq_offset;
