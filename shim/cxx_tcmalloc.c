@@ -111,7 +111,7 @@ static double get_rate(this_type *this) {
 
 static size_t estimate(this_type *this, size_t size) {
     (void)this;
-    return ps_block_good_bytes(size, 1);
+    return ps_block_length(size, 1);
 }
 
 static size_t usable(this_type *this, const void *block) {

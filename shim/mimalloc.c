@@ -313,7 +313,7 @@ PS_EXPORT size_t mi_usable_size(const void *block) { return ps_mi_usable(block);
 PS_EXPORT_ALIAS(mi_malloc_size, mi_usable_size);
 PS_EXPORT_ALIAS(mi_malloc_usable_size, mi_usable_size);
 
-PS_EXPORT size_t mi_good_size(size_t size) { return ps_block_good_bytes(size, 1); }
+PS_EXPORT size_t mi_good_size(size_t size) { return ps_block_length(size, 1); }
 PS_EXPORT_ALIAS(mi_malloc_good_size, mi_good_size);
 
 PS_EXPORT void *mi_expand(void *block, size_t size) {

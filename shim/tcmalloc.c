@@ -60,5 +60,5 @@ PS_EXPORT void *tc_malloc(size_t size) {
 
 /* flags: the logarithm of the alignment, as MALLOCX_LG_ALIGN. */
 PS_EXPORT size_t tc_nallocx(size_t size, int flags) {
-    return ps_block_good_bytes(size, (size_t)1 << (flags & 63));
+    return ps_block_length(size, (size_t)1 << (flags & 63));
 }

@@ -183,7 +183,7 @@ PS_EXPORT void MallocExtension_ReleaseToSystem(size_t bytes) { (void)ps_tcmalloc
 PS_EXPORT void MallocExtension_ReleaseFreeMemory(void) { (void)ps_tcmalloc_release(SIZE_MAX); }
 
 PS_EXPORT size_t MallocExtension_GetEstimatedAllocatedSize(size_t size) {
-    return ps_block_good_bytes(size, 1);
+    return ps_block_length(size, 1);
 }
 
 PS_EXPORT size_t MallocExtension_GetAllocatedSize(const void *block) {

@@ -65,6 +65,7 @@ void ps_windows_empty(struct ps_windows *windows) {
 void ps_windows_release(struct ps_windows *windows) {
     ps_windows_empty(windows);
     memset(windows->doublings, 0, sizeof windows->doublings);
+    memset(&windows->bytes, 0, sizeof windows->bytes);
     ps_lock_acquire(&list_lock);
     if (list_lock.depth == 0) {
         windows->next_free = first_free;

@@ -18,12 +18,24 @@
 
 #include "pools/engine/front/store.h"
 
+/* Counts of a thread, for heap/counting.h. */
+struct ps_thread_bytes {
+    uint64_t x_allocated;  /* up to the last event, or the last question */
+    uint64_t x_freed;      /* since the first question about frees */
+    uint64_t peak_base;    /* allocated less freed, at the start of the peak's period */
+    int64_t peak;          /* most above it; the thread may have freed others' blocks */
+    uint32_t exact_calls;  /* requests that are counted one by one, from now on */
+    uint32_t early_bytes;  /* in x_allocated, and to be counted at the next event, too */
+    uint32_t silent_bytes; /* of a counted thread since it read the clock */
+};
+
 struct ps_windows {
     struct ps_windows *next_made;          /* all records; constant */
     struct ps_windows *next_free;          /* of those without a thread */
     uint32_t x_owner;                      /* lock id of the thread that has it; 0: none */
     uint8_t doublings[PS_CLASS_LIMIT];     /* of the length of the next window */
     ps_range x_ranges[PS_CLASS_LIMIT + 1]; /* that of no class is always empty */
+    struct ps_thread_bytes bytes;          /* 0 in the record of no thread */
 };
 
 /* The blocks of the next window of a class. After each window it is twice as long: the thread

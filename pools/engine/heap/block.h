@@ -21,9 +21,16 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align);
 /* Usable bytes of a live block, 0 for NULL; a foreign pointer is handled as by free. */
 size_t ps_block_usable(const void *block);
 
-/* Usable bytes that a new block would have, or a few less; never below `bytes`. align: power of
- * two. 0: the sum would overflow. */
-size_t ps_block_good_bytes(size_t bytes, size_t align);
+/* Usable bytes of the block that a request gets, if memory is not exhausted and the request is not
+ * sampled; 0: none does, from PS_BLOCK_BYTES_MOST bytes, or such an alignment, on. A request of so
+ * many bytes gets the same block. align: power of two. The engine starts. Cost: some table
+ * look-ups; above 16 a walk over the classes. */
+#define PS_BLOCK_BYTES_MOST ((size_t)7 << 60)
+size_t ps_block_length(size_t bytes, size_t align);
+
+/* Resizes a live block without moving it to a length that ps_block_length returns, if that is
+ * possible. Returns its usable bytes after that. block: not NULL. */
+size_t ps_block_resize_in_place(void *block, size_t bytes);
 
 /* Grows or shrinks a block, in place if that is cheap. block: live, not NULL; bytes: > 0. On
  * failure the block is unchanged. */

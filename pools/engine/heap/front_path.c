@@ -6,6 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/bootstrap.h"
+#include "pools/engine/heap/counting.h"
 #include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/large_path.h"
@@ -133,7 +134,17 @@ void ps_front_begin_refill(size_t class_index, size_t bytes) {
     (void)ps_front_raise(ps_front_thread.own, class_index);
 }
 
+static PS_COLD void *refill_counted(size_t class_index, size_t bytes) {
+    void *block = ps_front_pop(NULL, class_index);
+    block = block != NULL ? ps_front_unmark(block) : ps_front_refill(class_index, bytes);
+    ps_counting_leave();
+    return block;
+}
+
 PS_NOINLINE void *ps_front_refill(size_t class_index, size_t bytes) {
+    if (PS_UNLIKELY(ps_counting_enter())) {
+        return refill_counted(class_index, bytes);
+    }
     if (PS_UNLIKELY(class_index == PS_CLASS_NONE)) { /* a request of no bytes: level 1 */
         return ps_mode.entry.alloc(bytes);
     }
@@ -160,13 +171,16 @@ bool ps_front_count_event(void) {
     bool is_due = ps_front_count_bytes();
     if (PS_LIKELY(is_long)) {
         ps_maintenance_tick_now();
-    } else {
+    } else if (PS_LIKELY(!ps_counting_is_exact())) {
         ps_maintenance_tick();
+    } else if (ps_counting_is_tick_due()) {
+        ps_maintenance_tick_now();
     }
     return is_due;
 }
 
 static PS_NOINLINE void *large_event(void *block, size_t bytes) {
+    ps_counting_note_large(block, bytes);
     bool is_due = ps_front_count_event();
     if (PS_UNLIKELY(is_due) && ps_mode.hook.sample_large != NULL) {
         ps_mode.hook.sample_large(&ps_front_thread.sampler, block, bytes);
@@ -294,7 +308,19 @@ static void free_full(size_t class_index, void *block) {
     }
 }
 
+static PS_COLD void free_counted(size_t class_index, void *block) {
+    ps_counting_add_freed(ps_size_classes[class_index].block_bytes);
+    if (!ps_front_push(NULL, class_index, block)) {
+        ps_front_free_full(class_index, block);
+    }
+    ps_counting_leave();
+}
+
 PS_NOINLINE void ps_front_free_full(size_t class_index, void *block) {
+    if (PS_UNLIKELY(ps_counting_enter())) {
+        free_counted(class_index, block);
+        return;
+    }
     if (PS_UNLIKELY(ps_front_thread.own == &ps_front_none) && !ps_front_begin_to_free()) {
         ps_store_give((uint32_t)class_index, &block, 1);
         return;
@@ -318,6 +344,7 @@ static void free_inherited(const struct ps_slab *slab, void *block) {
         ps_front_free_misused(block);
     }
     ps_store_give_range(slab->class_index, block, 1);
+    ps_counting_note_free(ps_slab_class(slab)->block_bytes);
     if (++ps_front_thread.inherited_frees % INHERITED_FREES == 0) {
         ps_maintenance_tick();
     }
@@ -394,6 +421,19 @@ size_t ps_front_usable(const void *block, enum ps_misuse_call call) {
 size_t ps_front_usable_plain(const void *block) {
     size_t room = ps_front_usable(block, PS_MISUSE_SIZE);
     return PS_LIKELY(room != 0) ? room : ps_usable_large(ps_page_map_slot(block), block);
+}
+
+size_t ps_front_resize_in_place(void *block, size_t bytes) {
+    size_t room = ps_front_usable(block, PS_MISUSE_REALLOC);
+    if (room == 0) {
+        struct ps_slot *slot = ps_page_map_slot(block);
+        room = ps_usable_large(slot, block);
+        if (ps_block_is_large(slot, block) && ps_resize_exactly(slot, block, bytes)) {
+            ps_counting_note_resize(room, block);
+            room = ps_large_usable(slot, block);
+        }
+    }
+    return room;
 }
 
 void *ps_front_resize_plain(void *block, size_t bytes) {

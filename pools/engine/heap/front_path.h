@@ -66,6 +66,7 @@ void ps_front_free_plain(void *block);
 void ps_front_free_of_slab(struct ps_slab *slab, void *block); /* an address in it */
 void *ps_front_resize_plain(void *block, size_t bytes);
 size_t ps_front_usable_plain(const void *block);
+size_t ps_front_resize_in_place(void *block, size_t bytes);
 
 /* Parts of ps_front_refill, for modes. The first does what is due before the store is asked: it
  * notes the request, ticks, and lets the front have more blocks. The second adds a slab of the

@@ -6,6 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/front/number.h"
+#include "pools/engine/heap/counting.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mode.h"
@@ -42,13 +43,32 @@ void ps_front_engine_start(void) {
 
 /* ---- samples ---- */
 
+/* The same, of a counted thread. */
+static PS_COLD bool count_exactly(void) {
+    struct ps_front_words *words = &ps_front_thread;
+    bool is_due = false;
+    int64_t bytes = ps_counting_note_event();
+    if (ps_mode.hook.count_bytes != NULL) {
+        (void)ps_mode.hook.count_bytes(&words->sampler, bytes, &is_due);
+    }
+    if (!ps_counting_arm()) { /* the next request begins a countdown */
+        words->armed_bytes = 1;
+        words->left_bytes = 0;
+    }
+    return is_due;
+}
+
 bool ps_front_count_bytes(void) {
     struct ps_front_words *words = &ps_front_thread;
     bool is_due = false;
     int64_t next = PS_FRONT_EVENT_BYTES;
+    int64_t bytes = (int64_t)words->armed_bytes - words->left_bytes;
     words->large_most_bytes = LARGE_BYTES;
+    if (PS_UNLIKELY(words->armed_bytes == PS_COUNTING_ARMED)) {
+        return count_exactly();
+    }
+    ps_counting_add_requested(bytes);
     if (ps_mode.hook.count_bytes != NULL) {
-        int64_t bytes = (int64_t)words->armed_bytes - words->left_bytes;
         int64_t sample_bytes = ps_mode.hook.count_bytes(&words->sampler, bytes, &is_due);
         next = sample_bytes < next ? sample_bytes : next;
         if (PS_UNLIKELY(sample_bytes != INT64_MAX)) {
@@ -239,6 +259,9 @@ void ps_front_thread_ended(void) {
     ps_front_close_streak();
     ps_front_share_own();
     words->fast_limit = 0;
+    if (words->own == &ps_front_counting) {
+        words->own = NULL;
+    }
     words->windows = &ps_windows_none;
     if (windows != &ps_windows_none) {
         ps_windows_release(windows);

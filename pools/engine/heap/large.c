@@ -6,6 +6,7 @@
 #include "pools/engine/heap/large.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/large_length.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/medium_path.h"
@@ -266,26 +267,6 @@ void ps_large_free(struct ps_slot *slot) {
     }
 }
 
-/* Lengthens a run in place. */
-static bool extend_run(struct ps_slot *slot, size_t bytes, bool *is_clean) {
-    size_t granules = granules_for(bytes);
-    *is_clean = true;
-    return granules <= slot->run.granules || (!ps_large_is_mapping_size(bytes) &&
-                                              ps_page_cache_extend(&slot->run, granules, is_clean));
-}
-
-static void *resize_run(struct ps_slot *slot, size_t bytes) {
-    size_t granules = granules_for(bytes);
-    bool is_clean;
-    if (granules < slot->run.granules) {
-        ps_page_cache_shrink(&slot->run, granules);
-    } else if (!extend_run(slot, bytes, &is_clean)) {
-        return NULL;
-    }
-    large_of(slot)->bytes = bytes;
-    return slot->run.base;
-}
-
 /* Grows the block and moves its inaccessible end; added bytes are zero. NULL: the block is
  * unchanged, except that its old end may be accessible. */
 static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
@@ -296,7 +277,7 @@ static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
     bool is_mapping = run->kind == PS_RUN_MAPPING; /* one that has moved is BUSY until it settles */
     if (is_mapping) {
         run = ps_mapping_resize(run, bytes + tail_bytes);
-    } else if (!extend_run(slot, bytes + tail_bytes, &is_clean)) {
+    } else if (!ps_large_extend_run(slot, bytes + tail_bytes, &is_clean)) {
         run = NULL;
     }
     if (run == NULL) {
@@ -380,31 +361,6 @@ static void *move_to_mapping(struct ps_slot *slot, size_t bytes) {
     return settle_in(run, bytes, kind, NULL);
 }
 
-/* Drops the memory after the first `bytes` of a mapping that the system does not shorten. */
-static void drop_behind(const struct ps_run *run, size_t bytes) {
-    size_t capacity = (size_t)run->granules << PS_GRANULE_SHIFT;
-    if (bytes < capacity && ps_hugetlb_purge(run, run->base + bytes, capacity - bytes)) {
-        ps_purge_count(capacity - bytes);
-    }
-}
-
-/* A block of a partition that fits its run, and uses half of it. */
-static void *resize_apart(struct ps_slot *slot, size_t bytes) {
-    size_t old_bytes = large_of(slot)->bytes;
-    size_t capacity = capacity_of(slot);
-    struct ps_partition *partition = ps_large_partition(slot);
-    if (tail_bytes != 0 || bytes > capacity || bytes < old_bytes / 2 ||
-        (bytes > old_bytes && !ps_partition_recharge(partition, bytes - old_bytes))) {
-        return bytes == old_bytes ? slot->run.base : NULL;
-    }
-    if (bytes < old_bytes) {
-        drop_behind(&slot->run, bytes);
-        ps_partition_recharge(partition, bytes - old_bytes);
-    }
-    large_of(slot)->bytes = bytes;
-    return slot->run.base;
-}
-
 void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
     if (bytes > (size_t)PTRDIFF_MAX - PS_GRANULE_BYTES) {
         return NULL;
@@ -416,13 +372,13 @@ void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
         return NULL;
     }
     if (PS_UNLIKELY(large_of(slot)->extent != NULL)) {
-        return resize_apart(slot, bytes);
+        return ps_large_resize_apart(slot, bytes, tail_bytes != 0);
     }
     if (tail_bytes != 0) {
         return resize_guarded(slot, bytes);
     }
     if (slot->run.kind == PS_RUN_BLOCK) {
-        void *resized = resize_run(slot, bytes);
+        void *resized = ps_large_resize_run(slot, bytes);
         return resized != NULL || is_hardened ? resized : move_to_mapping(slot, bytes);
     }
     if (bytes <= capacity &&
@@ -437,7 +393,7 @@ void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
     struct ps_run *run = ps_mapping_resize(&slot->run, bytes);
     if (run == NULL && bytes <= capacity) {
         run = &slot->run; /* longer than necessary */
-        drop_behind(run, bytes);
+        ps_large_drop_behind(run, bytes);
     }
     return run == NULL ? NULL : settle_in(run, bytes, PS_RUN_MAPPING, NULL);
 }

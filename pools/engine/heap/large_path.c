@@ -5,9 +5,10 @@
 #include "pools/engine/heap/large_path.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/counting.h"
 #include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/front_path.h"
-#include "pools/engine/heap/large.h"
+#include "pools/engine/heap/large_length.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
@@ -25,6 +26,7 @@ void ps_free_large(struct ps_slot *slot, void *block) {
         ps_medium_free(slot, block);
         return;
     }
+    ps_counting_note_free(ps_large_usable(slot, block));
     ps_large_free(slot);
     ps_maintenance_tick_after_free();
 }
@@ -91,10 +93,32 @@ void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes) {
     return is_kind ? ps_large_resize(slot, bytes) : NULL;
 }
 
+bool ps_resize_exactly(struct ps_slot *slot, void *block, size_t bytes) {
+    if (bytes <= ps_size_class_max_bytes) {
+        return false;
+    }
+    if (ps_block_is_medium(slot)) {
+        return ps_medium_is_size(bytes, 1) && ps_medium_set_length(slot, block, bytes);
+    }
+    bool is_kind = ps_large_partition(slot) != NULL ? bytes > PS_CLASS_BYTES_LIMIT
+                                                    : !ps_medium_is_size(bytes, 1);
+    return is_kind && ps_large_set_length(slot, bytes);
+}
+
+size_t ps_resize_refused(void *block, size_t bytes) {
+    (void)bytes;
+    return ps_mode.entry.usable(block);
+}
+
 void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes) {
     if (PS_LIKELY(ps_block_is_large(slot, block))) {
+        size_t usable = ps_large_usable(slot, block);
         void *resized = ps_resize_in_place(slot, block, bytes);
-        return resized != NULL ? resized : ps_resize_by_move(slot, block, bytes);
+        if (resized == NULL) {
+            return ps_resize_by_move(slot, block, bytes);
+        }
+        ps_counting_note_resize(usable, resized);
+        return resized;
     }
     size_t usable = ps_mode.hook.stray_usable(slot, block, PS_MISUSE_REALLOC);
     if (PS_UNLIKELY(usable == PS_STRAY_FOREIGN)) {

@@ -27,6 +27,14 @@ size_t ps_usable_large(const struct ps_slot *slot, const void *block);
 /* Resizes a block above the classes without a copy; NULL when only a copy will do. */
 void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes);
 
+/* Resizes a block above the classes to a length that a request of `bytes` gets, without moving it.
+ * Returns false, with the block unchanged, where that is another kind of block, or what lies after
+ * the block is in use. Not for modes that count or check resized blocks. */
+bool ps_resize_exactly(struct ps_slot *slot, void *block, size_t bytes);
+
+/* The entry point of modes in which no block is resized so. */
+size_t ps_resize_refused(void *block, size_t bytes);
+
 /* Resizes a block above the classes by copying it. */
 void *ps_resize_by_move(const struct ps_slot *slot, void *block, size_t bytes);
 

@@ -6,6 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/front/store.h"
+#include "pools/engine/heap/counting.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
@@ -83,7 +84,17 @@ static void *pop_longer(size_t pages) {
     return block;
 }
 
+static PS_COLD void *refill_counted(size_t pages, bool *is_zero) {
+    void *block = ps_medium_pop(pages);
+    block = block != NULL ? block : ps_medium_refill(pages, is_zero);
+    ps_counting_leave();
+    return block;
+}
+
 PS_NOINLINE void *ps_medium_refill(size_t pages, bool *is_zero) {
+    if (PS_UNLIKELY(ps_counting_enter())) {
+        return refill_counted(pages, is_zero);
+    }
     struct ps_front *own = ps_front_thread.own;
     if (own != &ps_front_none) {
         ps_maintenance_tick();
@@ -122,12 +133,19 @@ void ps_medium_set_live(void *block, size_t bytes) {
 /* ---- free ---- */
 
 void ps_medium_free_sampled(void *block, size_t bytes) {
+    ps_counting_note_free(bytes);
     set_mark(mark_of(block), 0);
     ps_medium_block freed = ps_medium_block_of(block, ps_medium_pages_for(bytes));
     ps_medium_give(&freed, 1);
 }
 
+static PS_COLD void free_counted(void *block, size_t pages);
+
 static PS_NOINLINE void free_full(void *block, size_t pages) {
+    if (PS_UNLIKELY(ps_counting_enter())) {
+        free_counted(block, pages);
+        return;
+    }
     struct ps_front *own = ps_front_thread.own;
     size_t class_index = PS_FRONT_LENGTHS + pages;
     void *leaving[PS_FRONT_LENGTH_BLOCKS];
@@ -152,6 +170,14 @@ static PS_NOINLINE void free_full(void *block, size_t pages) {
     if (own != &ps_front_none) {
         ps_maintenance_tick();
     }
+}
+
+static PS_COLD void free_counted(void *block, size_t pages) {
+    ps_counting_add_freed(pages << PS_MEDIUM_PAGE_SHIFT);
+    if (!ps_front_push(NULL, PS_FRONT_LENGTHS + pages, block)) {
+        free_full(block, pages);
+    }
+    ps_counting_leave();
 }
 
 void ps_medium_free(struct ps_slot *slot, void *address) {

@@ -47,7 +47,7 @@ enum ps_mode_index {
 /*
  * Entry points. alloc sees the requests that do not take the fast path: all of them without
  * has_fast_alloc. free_block sees the blocks that do not, and all of them without has_fast_free;
- * any address but NULL. resize, usable: any address but NULL. Any thread, also one whose
+ * any address but NULL. The others: any address but NULL. Any thread, also one whose
  * destructors have run. Results and errors are those of block.h.
  */
 struct ps_mode_entry {
@@ -59,6 +59,7 @@ struct ps_mode_entry {
     void (*free_block)(void *block);
     void *(*resize)(void *block, size_t bytes);
     size_t (*usable)(const void *block);
+    size_t (*resize_in_place)(void *block, size_t bytes); /* as ps_block_resize_in_place */
 };
 
 /* Result of stray_usable for a foreign pointer. */

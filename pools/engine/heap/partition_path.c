@@ -6,6 +6,8 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/front/store.h"
+#include "pools/engine/heap/block.h"
+#include "pools/engine/heap/counting.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/maintenance.h"
@@ -206,6 +208,9 @@ static size_t counted_bytes(const void *block, bool *is_large) {
  * blocks remain as probable as they are. */
 static void count_bytes(size_t bytes) {
     struct ps_front_words *words = &ps_front_thread;
+    if (PS_UNLIKELY(ps_counting_is_exact())) { /* malloc has other lengths above its classes */
+        ps_counting_add_allocated(bytes - ps_block_length(bytes, 1));
+    }
     words->left_bytes -= (int64_t)ps_min(bytes, words->large_most_bytes);
     if (PS_UNLIKELY(words->left_bytes < 0) && words->own != &ps_front_none) {
         (void)ps_front_count_event();
@@ -249,6 +254,7 @@ void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t al
 
 void ps_partition_free_small(struct ps_slab *slab, void *block) {
     struct ps_partition *partition = ps_partition_of_slab(slab);
+    ps_counting_note_free(ps_slab_class(slab)->block_bytes);
     if (partition->fronts != NULL) {
         if (PS_UNLIKELY(ps_mark_is_set(block))) {
             ps_front_free_misused(block);

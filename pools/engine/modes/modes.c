@@ -12,6 +12,7 @@
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
+#include "pools/engine/heap/large_path.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/partition_path.h"
@@ -34,42 +35,48 @@ const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
                        .alloc_in = ps_partition_alloc_plain,
                        .free_block = ps_front_free_plain,
                        .resize = ps_profile_resize,
-                       .usable = ps_front_usable_plain},
+                       .usable = ps_front_usable_plain,
+                       .resize_in_place = ps_profile_resize_in_place},
     [PS_MODE_SAMPLED] = {.alloc = ps_guard_alloc,
                          .zalloc = ps_guard_zalloc,
                          .alloc_aligned = ps_front_alloc_aligned_plain,
                          .alloc_in = ps_partition_alloc_plain,
                          .free_block = ps_front_free_plain,
                          .resize = ps_front_resize_plain,
-                         .usable = ps_front_usable_plain},
+                         .usable = ps_front_usable_plain,
+                         .resize_in_place = ps_front_resize_in_place},
     [PS_MODE_ZEROED] = {.alloc = ps_level_1_alloc,
                         .zalloc = ps_level_1_zalloc,
                         .alloc_aligned = ps_level_1_alloc_aligned,
                         .alloc_in = ps_partition_alloc_plain,
                         .free_block = ps_level_1_free,
                         .resize = ps_level_1_resize,
-                        .usable = ps_front_usable_plain},
+                        .usable = ps_front_usable_plain,
+                        .resize_in_place = ps_resize_refused},
     [PS_MODE_HARDENED] = {.alloc = ps_hard_malloc,
                           .zalloc = ps_level_2_zalloc,
                           .alloc_aligned = ps_level_2_alloc_aligned,
                           .alloc_in = ps_level_2_alloc_in,
                           .free_block = ps_hard_free,
                           .resize = ps_level_2_resize,
-                          .usable = ps_level_2_usable},
+                          .usable = ps_level_2_usable,
+                          .resize_in_place = ps_resize_refused},
     [PS_MODE_RECORDED] = {.alloc = ps_record_alloc,
                           .zalloc = ps_record_zalloc,
                           .alloc_aligned = ps_record_alloc_aligned,
                           .alloc_in = ps_record_alloc_in,
                           .free_block = ps_record_free,
                           .resize = ps_record_resize,
-                          .usable = ps_front_usable_plain},
+                          .usable = ps_front_usable_plain,
+                          .resize_in_place = ps_resize_refused},
     [PS_MODE_TRACED] = {.alloc = ps_trace_alloc,
                         .zalloc = ps_trace_zalloc,
                         .alloc_aligned = ps_trace_alloc_aligned,
                         .alloc_in = ps_trace_alloc_in,
                         .free_block = ps_trace_free,
                         .resize = ps_trace_resize,
-                        .usable = ps_front_usable_plain},
+                        .usable = ps_front_usable_plain,
+                        .resize_in_place = ps_resize_refused},
 };
 
 const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {

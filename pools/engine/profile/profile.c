@@ -7,6 +7,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/stray.h"
+#include "pools/engine/heap/counting.h"
 #include "pools/engine/heap/draw.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
@@ -246,7 +247,11 @@ static void *resize_large(struct ps_slot *slot, void *block, size_t bytes, bool 
         }
         ps_table_drop(sample);
     }
-    return is_counted ? resized : ps_front_count_large(resized, bytes);
+    if (is_counted) {
+        return resized;
+    }
+    ps_counting_note_free(usable);
+    return ps_front_count_large(resized, bytes);
 }
 
 /* Resizes a sampled block of a class. */
@@ -272,6 +277,12 @@ static PS_NOINLINE void *resize(void *block, size_t bytes) {
 PS_AT_START void *ps_profile_resize(void *block, size_t bytes) {
     return PS_LIKELY(!ps_demand_has_begun()) ? ps_front_resize_plain(block, bytes)
                                              : resize(block, bytes);
+}
+
+/* A block has the length that it was given if there may be samples, whose lengths are noted. */
+size_t ps_profile_resize_in_place(void *block, size_t bytes) {
+    return ps_demand_has_begun() ? ps_front_usable_plain(block)
+                                 : ps_front_resize_in_place(block, bytes);
 }
 
 /* ---- pages ---- */

@@ -151,6 +151,7 @@ PS_HOOK void ps_profile_sampled(uint64_t live_bytes);
 
 bool ps_profile_start(const struct ps_config *config);
 void *ps_profile_resize(void *block, size_t bytes);
+size_t ps_profile_resize_in_place(void *block, size_t bytes);
 int64_t ps_profile_count_bytes(struct ps_sampler *sampler, int64_t bytes, bool *is_due);
 void *ps_profile_sample_class(struct ps_sampler *sampler, uint32_t class_index, size_t requested,
                               const struct ps_slab *slab);

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bytes that a thread has allocated and freed. Each thread counts the bytes that it requests,
+ * by its countdown (front_thread.h), up to the last event, which is at most 64 KiB of requests ago.
+ * In that count a block above the classes counts for 2 KiB at most.
+ *
+ * A thread that asks is counted exactly from then on, each block at its usable size. Its malloc
+ * takes the slow path: left_bytes is always below 0, so that each request is an event. Other
+ * threads pay nothing. A thread that asks for what it allocated returns to the fast path after
+ * PS_COUNTING_CALLS requests without another question.
+ *
+ * One that asks for what it freed is counted until it ends. It has ps_front_counting for its own
+ * front, which takes no block and has none, so that each free and each malloc without a window
+ * comes to a slow path. That path serves it from the front of its concurrency id. Frees of guarded
+ * samples are not counted.
+ *
+ * The counts are in the thread's record of windows, where other processes read them; a thread has
+ * one from its first event on, at the latest. Callers: the slow paths of heap/,
+ * shim/mallctl_thread.c. The calling thread only. No locks.
+ */
+#ifndef PS_HEAP_COUNTING_H
+#define PS_HEAP_COUNTING_H
+
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/heap/front_thread.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_COUNTING_CALLS 1024
+
+/* The own front of a thread whose frees are counted. */
+extern PS_HIDDEN struct ps_front ps_front_counting;
+
+/* ---- questions ----
+ * Each begins to count, or goes on. The words are the thread's, and change until it ends. */
+
+/* NULL: memory is exhausted, or the thread's destructors have run. */
+const uint64_t *ps_counting_allocated(void);
+
+/* NULL: the same, or the mode's frees are not counted, since they do not take the fast path anyway.
+ * Frees before the first question are not in it. */
+const uint64_t *ps_counting_freed(void);
+
+/* The most bytes that the thread has allocated less those that it has freed, since the last
+ * ps_counting_reset_peak, or its first question. False: as above. */
+bool ps_counting_peak(uint64_t *peak);
+bool ps_counting_reset_peak(void);
+
+/* ---- for slow paths ---- */
+
+/* True for a thread each of whose requests is counted. */
+static inline bool ps_counting_is_exact(void) {
+    return ps_front_thread.windows->bytes.exact_calls != 0;
+}
+
+/* Counts what other threads request up to an event. The first one may have no record yet. */
+void ps_counting_add_first(int64_t bytes);
+static inline void ps_counting_add_requested(int64_t bytes) {
+    uint64_t *allocated = &ps_front_thread.windows->bytes.x_allocated;
+    if (PS_UNLIKELY(*allocated == 0)) { /* that of no thread, too */
+        ps_counting_add_first(bytes);
+    } else {
+        /* relaxed: this thread writes; other processes read. */
+        ps_store_relaxed(allocated, *allocated + (uint64_t)bytes);
+    }
+}
+
+/* Called at an event of a counted thread: notes the request, by what the countdown says. Returns
+ * the bytes requested since the last event. */
+int64_t ps_counting_note_event(void);
+
+/* armed_bytes of a counted thread: more than any countdown begins at. */
+#define PS_COUNTING_ARMED UINT32_MAX
+
+/* Called before it for a block above the classes, which may be longer than requests of so many
+ * bytes get. */
+void ps_counting_add_longer(const void *block, size_t bytes);
+static inline void ps_counting_note_large(const void *block, size_t bytes) {
+    if (PS_UNLIKELY(ps_counting_is_exact())) {
+        ps_counting_add_longer(block, bytes);
+    }
+}
+
+/* Arms the countdown of a counted thread. False: it is none, or none any more. */
+bool ps_counting_arm(void);
+
+/* True for a counted thread at an event at which the clock is read. */
+bool ps_counting_is_tick_due(void);
+
+/* Lets a thread whose frees are counted use the front of its id. Returns whether it is one. */
+static inline bool ps_counting_enter(void) {
+    struct ps_front_words *words = &ps_front_thread;
+    if (PS_LIKELY(words->own != &ps_front_counting)) {
+        return false;
+    }
+    words->own = NULL;
+    return true;
+}
+void ps_counting_leave(void);
+
+/* Counts a block that is no request of the countdown's: one of a partition. */
+void ps_counting_add_allocated(size_t bytes);
+
+/* Counts a freed block, if the thread's frees are counted; a thread that has entered counts by the
+ * second. */
+void ps_counting_add_freed(size_t bytes);
+static inline void ps_counting_note_free(size_t bytes) {
+    if (PS_UNLIKELY(ps_front_thread.own == &ps_front_counting)) {
+        ps_counting_add_freed(bytes);
+    }
+}
+
+/* Counts a block above the classes that was resized without a copy, of a counted thread. */
+void ps_counting_add_resized(size_t old_bytes, const void *block);
+static inline void ps_counting_note_resize(size_t old_bytes, const void *block) {
+    if (PS_UNLIKELY(ps_counting_is_exact())) {
+        ps_counting_add_resized(old_bytes, block);
+    }
+}
+
+#endif
