@@ -58,7 +58,7 @@ set(late_engine harden/ profile/ record/ front/partition heap/cpu_cache heap/lim
     heap/orphan_purge heap/partition_path page/extents
     small/span_purge)
 set(late_shim cxx_[a-z_]* preloaded/ [a-z_]*report record stats text exit_output guard_trace
-    introspect process profile unwind[a-z_]* mallctl[a-z_]* extension heap set token
+    introspect process profile unwind[a-z_]* jemalloc mallctl[a-z_]* extension heap set token
     mimalloc[a-z_]* tcmalloc[a-z_]* vfork)
 list(JOIN late_engine "|" late_engine)
 list(JOIN late_shim "|" late_shim)

@@ -21,11 +21,14 @@ static void add_key(struct ps_text *text, const char *separator, const char *key
     ps_text_add(text, ":");
 }
 
-static void add_value(struct ps_text *text, enum ps_mallctl_type type, uint64_t value) {
+static void add_value(struct ps_text *text, uint8_t type, uint64_t value) {
     if (type == PS_MALLCTL_BOOL) {
         ps_text_add(text, value != 0 ? "true" : "false");
     } else if (type == PS_MALLCTL_TEXT) {
         ps_text_add_json(text, (const char *)(uintptr_t)value);
+    } else if (type == PS_MALLCTL_INT64 && value > INT64_MAX) {
+        ps_text_add(text, "-");
+        ps_text_add_number(text, -value);
     } else {
         ps_text_add_number(text, value);
     }
@@ -35,7 +38,10 @@ static void add_value(struct ps_text *text, enum ps_mallctl_type type, uint64_t 
 static bool add_row(struct ps_text *text, const char *separator, const struct ps_mallctl_row *row,
                     size_t index) {
     uint64_t value;
-    if (row->read == NULL || row->read(index, &value) != 0) {
+    const size_t indexes[PS_MALLCTL_INDEXES] = {index, 0};
+    bool has_value = row->access == PS_MALLCTL_READ || row->access == PS_MALLCTL_WRITE;
+    if (!has_value ||
+        ps_mallctl_sources[row->value].get.read(row->argument, indexes, &value) != 0) {
         return false;
     }
     add_key(text, separator, strrchr(row->name, '.') + 1);
@@ -58,9 +64,8 @@ static void add_rows(struct ps_text *text, const char *prefix, size_t index) {
 }
 
 static void add_bins(struct ps_text *text) {
-    uint64_t count = 0;
-    size_t index;
-    (void)ps_mallctl_find("arenas.nbins", &index)->read(0, &count);
+    uint64_t count;
+    (void)ps_mallctl_read_setting(PS_SETTING_BIN_COUNT, NULL, &count);
     for (size_t i = 0; i < count; i++) {
         ps_text_add(text, i == 0 ? "" : ",");
         add_rows(text, "arenas.bin.#.", i);
@@ -69,9 +74,8 @@ static void add_bins(struct ps_text *text) {
 }
 
 static void print_json(struct ps_text *text) {
-    size_t index;
-    uint64_t version = 0;
-    (void)ps_mallctl_find("version", &index)->read(0, &version);
+    uint64_t version;
+    (void)ps_mallctl_read_words(PS_WORDS_VERSION, NULL, &version);
     add_key(text, "{", "jemalloc");
     add_key(text, "{", "version");
     add_value(text, PS_MALLCTL_TEXT, version);
@@ -88,7 +92,7 @@ static void print_json(struct ps_text *text) {
     add_rows(text, "stats.", 0);
     add_key(text, "},\n", "stats.arenas");
     add_key(text, "{", "merged");
-    add_rows(text, "stats.arenas.#.", 0);
+    add_rows(text, "stats.arenas.#.", PS_MALLCTL_ARENAS_ALL);
     ps_text_add(text, "}}}}\n");
 }
 
@@ -103,8 +107,7 @@ PS_EXPORT void malloc_stats_print(void (*write)(void *, const char *), void *con
         ps_text_start(&text, buffer, sizeof buffer, STDERR_FILENO);
     }
     if (options != NULL && strchr(options, 'J') != NULL) {
-        size_t index;
-        (void)ps_mallctl_find("epoch", &index)->write(0, 0);
+        (void)ps_mallctl_write_epoch(NULL, 0);
         print_json(&text);
     } else {
         struct ps_report report;

@@ -1,421 +1,318 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The values of mallctl's names: see mallctl.h. docs/introspection.md explains each. A figure of
- * `stats` is that of the last refresh, as jemalloc has it.
+ * mallctl's constants, settings and size classes, the purge delay, the background thread and
+ * profiles: see mallctl.h.
  */
 #include "shim/mallctl.h"
 
 #include "pools/engine/base/atomic.h"
+#include "pools/engine/base/bits.h"
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/block.h"
+#include "pools/engine/heap/medium_path.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_map.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/profile/demand.h"
-#include "pools/engine/record/census.h"
 #include "pools/engine/small/size_class.h"
 #include "pools/include/poolshim/poolshim.h"
 #include "shim/config.h"
 #include "shim/profile.h"
+#include "shim/threads.h"
 
 #include <errno.h>
-#include <string.h>
-
-/* There is one heap. Its index, and those by which jemalloc accepts all arenas: one more than the
- * last, for old programs, and MALLCTL_ARENAS_ALL. */
-#define ARENA_COUNT 1
-#define ARENAS_ALL 4096
-
-#define QUANTUM_BYTES 16
-
-enum figure {
-    ALLOCATED,
-    ACTIVE,
-    METADATA,
-    RESIDENT,
-    MAPPED,
-    RETAINED,
-    SMALL_ALLOCATED,
-    DIRTY,
-    FIGURE_COUNT
-};
-
-static uint64_t x_figures[FIGURE_COUNT];
-static uint64_t x_epoch; /* refreshes so far */
-
-static void refresh(void) {
-    struct ps_census census;
-    ps_census_take(&census);
-    uint64_t large = census.run_live_bytes + census.map_live_bytes + census.guard_live_bytes;
-    uint64_t dirty = census.cache_dirty_bytes + census.map_cached_bytes;
-    uint64_t held = census.guard_held_bytes - census.guard_live_bytes;
-    uint64_t active = census.small_slab_bytes + large + held + census.run_cached_bytes;
-    uint64_t figures[FIGURE_COUNT] = {
-        [ALLOCATED] = census.small_live_bytes + large,
-        [ACTIVE] = active,
-        [METADATA] = census.metadata_bytes,
-        [RESIDENT] = active + dirty + census.pages_bytes + census.metadata_bytes,
-        [MAPPED] = active + census.pages_bytes + census.metadata_bytes,
-        [RETAINED] = census.cache_clean_bytes,
-        [SMALL_ALLOCATED] = census.small_live_bytes,
-        [DIRTY] = dirty,
-    };
-    for (size_t i = 0; i < FIGURE_COUNT; i++) {
-        ps_store_relaxed(&x_figures[i], figures[i]); /* relaxed: each is right by itself */
-    }
-    ps_add_relaxed(&x_epoch, 1u); /* relaxed: as above */
-}
-
-static int read_figure(enum figure figure, uint64_t *value) {
-    if (ps_load_relaxed(&x_epoch) == 0) { /* relaxed: a second refresh is harmless */
-        refresh();
-    }
-    *value = ps_load_relaxed(&x_figures[figure]); /* relaxed: as in refresh */
-    return 0;
-}
-
-static int check_arena(size_t index) {
-    return index <= ARENA_COUNT || index == ARENAS_ALL ? 0 : ENOENT;
-}
 
 /* ---- constants ---- */
 
-static int read_zero(size_t index, uint64_t *value) {
-    (void)index;
-    *value = 0;
+int ps_mallctl_read_constant(unsigned argument, const size_t *indexes, uint64_t *value) {
+    (void)indexes;
+    *value = argument;
     return 0;
 }
 
-static int read_one(size_t index, uint64_t *value) {
-    (void)index;
-    *value = 1;
+int ps_mallctl_write_nothing(const size_t *indexes, uint64_t value) {
+    (void)indexes;
+    (void)value;
     return 0;
 }
 
-static int read_arena_zero(size_t index, uint64_t *value) {
-    *value = 0;
-    return check_arena(index);
+static const char *thp_words(void) {
+    switch (ps_shim_settings()->engine.huge.policy) {
+    case PS_HUGE_THP:
+        return "always";
+    case PS_HUGE_OFF:
+        return "never";
+    default:
+        return "default";
+    }
 }
 
-static int read_arena_one(size_t index, uint64_t *value) {
-    *value = 1;
-    return check_arena(index);
-}
-
-static int read_version(size_t index, uint64_t *value) {
-    (void)index;
-    *value = (uintptr_t) "poolshim " POOLSHIM_VERSION;
+int ps_mallctl_read_words(unsigned argument, const size_t *indexes, uint64_t *value) {
+    static const char *const words[] = {
+        [PS_WORDS_VERSION] = "poolshim " POOLSHIM_VERSION,
+        [PS_WORDS_EMPTY] = "",
+        [PS_WORDS_DISABLED] = "disabled",
+        [PS_WORDS_FALSE] = "false",
+        [PS_WORDS_FREE] = "free",
+        [PS_WORDS_DEFAULT] = "default",
+    };
+    (void)indexes;
+    const char *text = argument == PS_WORDS_THP            ? thp_words()
+                       : argument == PS_WORDS_PROFILE_PATH ? ps_shim_settings()->profile_path
+                                                           : words[argument];
+    *value = (uintptr_t)text;
     return 0;
 }
 
-static int read_debug(size_t index, uint64_t *value) {
-    (void)index;
-    *value = PS_CHECKED;
-    return 0;
+/* ---- size classes ---- */
+
+/* Lengths above the classes that have an index: (4 to 7) << n bytes. Their number is a rank. */
+#define LARGE_STEPS 4
+
+static size_t large_bytes(size_t rank) {
+    return (LARGE_STEPS + rank % LARGE_STEPS) << rank / LARGE_STEPS;
 }
 
-static int read_quantum(size_t index, uint64_t *value) {
-    (void)index;
-    *value = QUANTUM_BYTES;
-    return 0;
+#define LARGE_RANKS (61 * (size_t)LARGE_STEPS)
+
+/* The length of an index; 0: there is none. *count: how many there are. */
+static size_t large_at(size_t index, size_t *count) {
+    size_t found = 0;
+    size_t page_bytes = ps_os_page_bytes();
+    *count = 0;
+    for (size_t rank = 0; rank < LARGE_RANKS && large_bytes(rank) <= PS_BLOCK_BYTES_MOST; rank++) {
+        size_t bytes = large_bytes(rank);
+        if (bytes > ps_size_class_max_bytes && bytes % page_bytes == 0) {
+            found = (*count)++ == index ? bytes : found;
+        }
+    }
+    return found;
 }
 
-static int read_page(size_t index, uint64_t *value) {
-    (void)index;
-    *value = ps_os_page_bytes();
+static size_t large_count(void) {
+    size_t count;
+    (void)large_at(0, &count);
+    return count;
+}
+
+int ps_mallctl_read_large(unsigned argument, const size_t *indexes, uint64_t *value) {
+    size_t count;
+    (void)argument;
+    *value = large_at(indexes[0], &count);
+    return *value != 0 ? 0 : ENOENT;
+}
+
+int ps_mallctl_read_bin(unsigned argument, const size_t *indexes, uint64_t *value) {
+    if (indexes[0] >= ps_size_class_count) {
+        return ENOENT;
+    }
+    const struct ps_size_class *class = &ps_size_classes[indexes[0]];
+    switch ((enum ps_mallctl_bin)argument) {
+    case PS_BIN_BLOCK_BYTES:
+        *value = class->block_bytes;
+        break;
+    case PS_BIN_SLAB_BLOCKS:
+        *value = (uint64_t)(class->limit - class->first);
+        break;
+    case PS_BIN_SLAB_BYTES:
+        *value = (uint64_t) class->granules << PS_GRANULE_SHIFT;
+        break;
+    case PS_BIN_SHARDS:
+        *value = 1;
+        break;
+    }
     return 0;
 }
 
 /* ---- settings ---- */
 
-static int read_set_delay_ms(size_t index, uint64_t *value) {
-    (void)index;
-    *value = ps_shim_settings()->engine.purge_delay_ms;
+bool ps_mallctl_has_profile(void) { return (ps_demand_now() & PS_DEMAND_FILE) != 0; }
+
+static uint64_t lg_sample(void) {
+    return ps_log2(ps_max(ps_shim_settings()->engine.profile_interval_bytes, 1));
+}
+
+static size_t cached_most_bytes(void) {
+    return ps_max(ps_medium_limit_bytes, ps_size_class_max_bytes + 1) - 1;
+}
+
+int ps_mallctl_read_setting(unsigned argument, const size_t *indexes, uint64_t *value) {
+    const struct ps_settings *settings = ps_shim_settings();
+    (void)indexes;
+    switch ((enum ps_mallctl_setting)argument) {
+    case PS_SETTING_DEBUG:
+        *value = PS_CHECKED;
+        break;
+    case PS_SETTING_STRICT:
+        *value = settings->strict;
+        break;
+    case PS_SETTING_VERBOSE:
+        *value = settings->verbose;
+        break;
+    case PS_SETTING_MAY_BACKGROUND:
+        *value = settings->background != PS_BACKGROUND_NEVER;
+        break;
+    case PS_SETTING_SET_DELAY:
+        *value = settings->engine.purge_delay_ms;
+        break;
+    case PS_SETTING_MMAP_MIN:
+        *value = settings->engine.mmap_min_bytes;
+        break;
+    case PS_SETTING_CACHED_MOST:
+        *value = cached_most_bytes();
+        break;
+    case PS_SETTING_STATS_PRINT:
+        *value = settings->stats_target != PS_STATS_OFF;
+        break;
+    case PS_SETTING_PROFILE:
+        *value = ps_mallctl_has_profile();
+        break;
+    case PS_SETTING_PROFILE_PEAK:
+        *value = settings->profile_peak;
+        break;
+    case PS_SETTING_LG_SAMPLE:
+        *value = lg_sample();
+        break;
+    case PS_SETTING_LG_SAMPLE_NOW:
+        *value = ps_mallctl_has_profile() ? lg_sample() : 0;
+        break;
+    case PS_SETTING_MINUS_ONE:
+        *value = UINT64_MAX;
+        break;
+    case PS_SETTING_PAGE:
+        *value = ps_os_page_bytes();
+        break;
+    case PS_SETTING_BIN_COUNT:
+        *value = ps_size_class_count;
+        break;
+    case PS_SETTING_LARGE_COUNT:
+        *value = large_count();
+        break;
+    case PS_SETTING_LARGE_MOST:
+        *value = PS_BLOCK_BYTES_MOST;
+        break;
+    }
     return 0;
 }
 
-static int read_delay_ms(size_t index, uint64_t *value) {
-    *value = ps_retention_usual_delay_ms();
-    return check_arena(index);
-}
+/* ---- delays ---- */
+
+static uint64_t x_muzzy_ms; /* as written last */
 
 /* -1: memory is never released; here, after seven weeks. */
-static int write_delay_ms(size_t index, uint64_t value) {
-    bool is_number = value <= UINT32_MAX || value == UINT64_MAX;
-    int error = is_number ? check_arena(index) : EFAULT;
-    if (error == 0) {
-        ps_retention_set_delay(value <= UINT32_MAX ? (uint32_t)value : UINT32_MAX);
+int ps_mallctl_read_delay_all(unsigned argument, const size_t *indexes, uint64_t *value) {
+    (void)argument;
+    (void)indexes;
+    uint32_t delay_ms = ps_retention_usual_delay_ms();
+    *value = delay_ms == UINT32_MAX ? UINT64_MAX : delay_ms;
+    return 0;
+}
+
+static bool is_delay(uint64_t value) { return value <= UINT32_MAX || value == UINT64_MAX; }
+
+int ps_mallctl_write_delay_all(const size_t *indexes, uint64_t value) {
+    (void)indexes;
+    if (!is_delay(value)) {
+        return EFAULT;
     }
-    return error;
-}
-
-static int read_may_run_background(size_t index, uint64_t *value) {
-    (void)index;
-    *value = ps_shim_settings()->background != PS_BACKGROUND_NEVER;
+    ps_retention_set_delay(value <= UINT32_MAX ? (uint32_t)value : UINT32_MAX);
     return 0;
 }
 
-static int read_stats_print(size_t index, uint64_t *value) {
-    (void)index;
-    *value = ps_shim_settings()->stats_target != PS_STATS_OFF;
+int ps_mallctl_read_delay(unsigned argument, const size_t *indexes, uint64_t *value) {
+    (void)ps_mallctl_read_delay_all(argument, indexes, value);
+    return ps_mallctl_is_arena(indexes[0]) ? 0 : ENOENT;
+}
+
+int ps_mallctl_write_delay(const size_t *indexes, uint64_t value) {
+    return ps_mallctl_write_delay_all(indexes, value);
+}
+
+int ps_mallctl_read_muzzy_all(unsigned argument, const size_t *indexes, uint64_t *value) {
+    (void)argument;
+    (void)indexes;
+    *value = ps_load_relaxed(&x_muzzy_ms); /* relaxed: a note */
     return 0;
 }
 
-static int read_profile(size_t index, uint64_t *value) {
-    (void)index;
-    *value = (ps_demand_now() & PS_DEMAND_FILE) != 0;
+int ps_mallctl_write_muzzy_all(const size_t *indexes, uint64_t value) {
+    (void)indexes;
+    if (!is_delay(value)) {
+        return EFAULT;
+    }
+    ps_store_relaxed(&x_muzzy_ms, value); /* relaxed: as above */
     return 0;
 }
 
-static int read_is_sampling(size_t index, uint64_t *value) {
-    (void)index;
-    *value = ps_demand_now() != 0;
-    return 0;
+int ps_mallctl_read_muzzy(unsigned argument, const size_t *indexes, uint64_t *value) {
+    (void)ps_mallctl_read_muzzy_all(argument, indexes, value);
+    return ps_mallctl_is_arena(indexes[0]) ? 0 : ENOENT;
 }
 
-static int dump_profile(size_t index, uint64_t value) {
-    (void)index;
-    int error = ps_profile_write_file((const char *)(uintptr_t)value);
-    return error == 0 ? 0 : error == ENOTSUP ? ENOENT : EFAULT;
+int ps_mallctl_write_muzzy(const size_t *indexes, uint64_t value) {
+    return ps_mallctl_write_muzzy_all(indexes, value);
 }
 
-/* ---- state and actions ---- */
+/* ---- the background thread ---- */
 
-static int read_background(size_t index, uint64_t *value) {
-    (void)index;
+int ps_mallctl_read_background(unsigned argument, const size_t *indexes, uint64_t *value) {
+    (void)argument;
+    (void)indexes;
     /* relaxed: a moment later it may be another. */
     *value = ps_load_relaxed(&ps_control_page.x_background) != PS_BACKGROUND_OFF;
     return 0;
 }
 
-static int flush_thread(size_t index, uint64_t value) {
-    (void)index;
-    (void)value;
-    ps_maintenance_flush();
+int ps_mallctl_write_background(const size_t *indexes, uint64_t value) {
+    uint64_t runs;
+    if (value == 0) {
+        ps_background_stop();
+        return 0;
+    }
+    ps_threads_keep_background();
+    (void)ps_mallctl_read_background(0, indexes, &runs);
+    return runs != 0 ? 0 : EFAULT;
+}
+
+int ps_mallctl_read_background_most(unsigned argument, const size_t *indexes, uint64_t *value) {
+    return ps_mallctl_read_constant(argument + 1, indexes, value);
+}
+
+int ps_mallctl_write_background_most(const size_t *indexes, uint64_t value) {
+    (void)indexes;
+    return value == 1 ? 0 : EINVAL;
+}
+
+/* ---- profiles ---- */
+
+int ps_mallctl_read_sampling(unsigned argument, const size_t *indexes, uint64_t *value) {
+    (void)argument;
+    (void)indexes;
+    *value = ps_demand_now() != 0;
     return 0;
 }
 
-static int purge_arena(size_t index, uint64_t value) {
-    (void)value;
-    int error = check_arena(index);
-    if (error == 0) {
-        (void)ps_maintenance_trim(0);
+int ps_mallctl_write_sampling(const size_t *indexes, uint64_t value) {
+    (void)indexes;
+    bool has_profile = ps_mallctl_has_profile();
+    if ((value != 0) == has_profile) {
+        return 0;
     }
-    return error;
+    return has_profile ? EFAULT : ENOENT;
 }
 
-static int decay_arena(size_t index, uint64_t value) {
-    (void)value;
-    int error = check_arena(index);
-    if (error == 0) {
-        ps_maintenance_decay();
-    }
-    return error;
+int ps_mallctl_read_gdump(unsigned argument, const size_t *indexes, uint64_t *value) {
+    (void)argument;
+    return ps_mallctl_read_setting(PS_SETTING_PROFILE_PEAK, indexes, value);
 }
 
-/* ---- size classes ---- */
-
-static int read_bin_count(size_t index, uint64_t *value) {
-    (void)index;
-    *value = ps_size_class_count;
-    return 0;
+int ps_mallctl_write_gdump(const size_t *indexes, uint64_t value) {
+    uint64_t now;
+    (void)ps_mallctl_read_gdump(0, indexes, &now);
+    return value == now ? 0 : EFAULT;
 }
 
-static const struct ps_size_class *class_at(size_t index) {
-    return index < ps_size_class_count ? &ps_size_classes[index] : NULL;
-}
-
-static int read_bin_bytes(size_t index, uint64_t *value) {
-    const struct ps_size_class *class = class_at(index);
-    *value = class != NULL ? class->block_bytes : 0;
-    return class != NULL ? 0 : ENOENT;
-}
-
-static int read_bin_blocks(size_t index, uint64_t *value) {
-    const struct ps_size_class *class = class_at(index);
-    *value = class != NULL ? (uint64_t)(class->limit - class->first) : 0;
-    return class != NULL ? 0 : ENOENT;
-}
-
-static int read_bin_span_bytes(size_t index, uint64_t *value) {
-    const struct ps_size_class *class = class_at(index);
-    *value = class != NULL ? (uint64_t) class->granules << PS_GRANULE_SHIFT : 0;
-    return class != NULL ? 0 : ENOENT;
-}
-
-/* ---- figures ---- */
-
-static int read_epoch(size_t index, uint64_t *value) {
-    uint64_t figure;
-    (void)index;
-    (void)read_figure(ALLOCATED, &figure);
-    *value = ps_load_relaxed(&x_epoch); /* relaxed: as in refresh */
-    return 0;
-}
-
-static int write_epoch(size_t index, uint64_t value) {
-    (void)index;
-    (void)value;
-    refresh();
-    return 0;
-}
-
-static int read_arena_figure(enum figure figure, size_t index, uint64_t *value) {
-    int error = check_arena(index);
-    return error == 0 ? read_figure(figure, value) : error;
-}
-
-#define FIGURE(function, figure)                                                                   \
-    static int function(size_t index, uint64_t *value) {                                           \
-        (void)index;                                                                               \
-        return read_figure(figure, value);                                                         \
-    }
-#define ARENA_FIGURE(function, figure)                                                             \
-    static int function(size_t index, uint64_t *value) {                                           \
-        return read_arena_figure(figure, index, value);                                            \
-    }
-FIGURE(read_allocated, ALLOCATED)
-FIGURE(read_active, ACTIVE)
-FIGURE(read_metadata, METADATA)
-FIGURE(read_resident, RESIDENT)
-FIGURE(read_mapped, MAPPED)
-FIGURE(read_retained, RETAINED)
-ARENA_FIGURE(read_arena_small, SMALL_ALLOCATED)
-ARENA_FIGURE(read_arena_resident, RESIDENT)
-ARENA_FIGURE(read_arena_mapped, MAPPED)
-ARENA_FIGURE(read_arena_retained, RETAINED)
-
-static int read_arena_large(size_t index, uint64_t *value) {
-    uint64_t small;
-    int error = read_arena_figure(ALLOCATED, index, value);
-    if (error == 0) {
-        (void)read_figure(SMALL_ALLOCATED, &small);
-        *value -= small < *value ? small : *value;
-    }
-    return error;
-}
-
-static int read_arena_pages(enum figure figure, size_t index, uint64_t *value) {
-    int error = read_arena_figure(figure, index, value);
-    *value = error == 0 ? *value / ps_os_page_bytes() : 0;
-    return error;
-}
-
-static int read_arena_active_pages(size_t index, uint64_t *value) {
-    return read_arena_pages(ACTIVE, index, value);
-}
-
-static int read_arena_dirty_pages(size_t index, uint64_t *value) {
-    return read_arena_pages(DIRTY, index, value);
-}
-
-#define ROW(name, type, read, write)                                                               \
-    { name, PS_MALLCTL_##type, read, write }
-
-const struct ps_mallctl_row ps_mallctl_rows[] = {
-    ROW("version", TEXT, read_version, NULL),
-    ROW("epoch", UINT64, read_epoch, write_epoch),
-    ROW("background_thread", BOOL, read_background, NULL),
-
-    ROW("config.debug", BOOL, read_debug, NULL),
-    ROW("config.fill", BOOL, read_zero, NULL),
-    ROW("config.prof", BOOL, read_one, NULL),
-    ROW("config.stats", BOOL, read_one, NULL),
-    ROW("config.utrace", BOOL, read_zero, NULL),
-    ROW("config.xmalloc", BOOL, read_zero, NULL),
-
-    ROW("opt.abort", BOOL, read_zero, NULL),
-    ROW("opt.background_thread", BOOL, read_may_run_background, NULL),
-    ROW("opt.dirty_decay_ms", INT64, read_set_delay_ms, NULL),
-    ROW("opt.muzzy_decay_ms", INT64, read_zero, NULL),
-    ROW("opt.narenas", UINT32, read_one, NULL),
-    ROW("opt.prof", BOOL, read_profile, NULL),
-    ROW("opt.retain", BOOL, read_one, NULL),
-    ROW("opt.stats_print", BOOL, read_stats_print, NULL),
-    ROW("opt.xmalloc", BOOL, read_zero, NULL),
-    ROW("opt.zero", BOOL, read_zero, NULL),
-
-    ROW("thread.tcache.flush", ACTION, NULL, flush_thread),
-
-    ROW("arena.#.initialized", BOOL, read_arena_one, NULL),
-    ROW("arena.#.decay", ACTION, NULL, decay_arena),
-    ROW("arena.#.purge", ACTION, NULL, purge_arena),
-    ROW("arena.#.dirty_decay_ms", INT64, read_delay_ms, write_delay_ms),
-    ROW("arena.#.muzzy_decay_ms", INT64, read_arena_zero, NULL),
-
-    ROW("arenas.narenas", UINT32, read_one, NULL),
-    ROW("arenas.dirty_decay_ms", INT64, read_delay_ms, write_delay_ms),
-    ROW("arenas.muzzy_decay_ms", INT64, read_zero, NULL),
-    ROW("arenas.quantum", UINT64, read_quantum, NULL),
-    ROW("arenas.page", UINT64, read_page, NULL),
-    ROW("arenas.nbins", UINT32, read_bin_count, NULL),
-    ROW("arenas.bin.#.size", UINT64, read_bin_bytes, NULL),
-    ROW("arenas.bin.#.nregs", UINT32, read_bin_blocks, NULL),
-    ROW("arenas.bin.#.slab_size", UINT64, read_bin_span_bytes, NULL),
-
-    ROW("prof.active", BOOL, read_is_sampling, NULL),
-    ROW("prof.dump", TEXT, NULL, dump_profile),
-
-    ROW("stats.allocated", UINT64, read_allocated, NULL),
-    ROW("stats.active", UINT64, read_active, NULL),
-    ROW("stats.metadata", UINT64, read_metadata, NULL),
-    ROW("stats.resident", UINT64, read_resident, NULL),
-    ROW("stats.mapped", UINT64, read_mapped, NULL),
-    ROW("stats.retained", UINT64, read_retained, NULL),
-    ROW("stats.background_thread.num_threads", UINT64, read_background, NULL),
-    ROW("stats.arenas.#.pactive", UINT64, read_arena_active_pages, NULL),
-    ROW("stats.arenas.#.pdirty", UINT64, read_arena_dirty_pages, NULL),
-    ROW("stats.arenas.#.pmuzzy", UINT64, read_arena_zero, NULL),
-    ROW("stats.arenas.#.mapped", UINT64, read_arena_mapped, NULL),
-    ROW("stats.arenas.#.resident", UINT64, read_arena_resident, NULL),
-    ROW("stats.arenas.#.retained", UINT64, read_arena_retained, NULL),
-    ROW("stats.arenas.#.small.allocated", UINT64, read_arena_small, NULL),
-    ROW("stats.arenas.#.large.allocated", UINT64, read_arena_large, NULL),
-};
-const size_t ps_mallctl_row_count = sizeof ps_mallctl_rows / sizeof ps_mallctl_rows[0];
-
-size_t ps_mallctl_bytes(enum ps_mallctl_type type) {
-    static const uint8_t bytes[] = {
-        [PS_MALLCTL_ACTION] = 0,
-        [PS_MALLCTL_BOOL] = sizeof(bool),
-        [PS_MALLCTL_UINT32] = sizeof(uint32_t),
-        [PS_MALLCTL_UINT64] = sizeof(uint64_t),
-        [PS_MALLCTL_INT64] = sizeof(int64_t),
-        [PS_MALLCTL_TEXT] = sizeof(const char *),
-    };
-    return bytes[type];
-}
-
-/* Reads decimal digits at *text, as far as they go. False: there are none, or too many. */
-static bool read_index(const char **text, size_t *index) {
-    const char *digit = *text;
-    for (*index = 0; *digit >= '0' && *digit <= '9' && *index <= UINT32_MAX; digit++) {
-        *index = *index * 10 + (size_t)(*digit - '0');
-    }
-    bool is_index = digit != *text && *index <= UINT32_MAX;
-    *text = digit;
-    return is_index;
-}
-
-static bool matches(const char *pattern, const char *name, size_t *index) {
-    for (; *pattern != '\0'; pattern++) {
-        if (*pattern == '#') {
-            if (!read_index(&name, index)) {
-                return false;
-            }
-        } else if (*pattern != *name++) {
-            return false;
-        }
-    }
-    return *name == '\0';
-}
-
-const struct ps_mallctl_row *ps_mallctl_find(const char *name, size_t *index) {
-    for (size_t i = 0; i < ps_mallctl_row_count; i++) {
-        *index = 0;
-        if (matches(ps_mallctl_rows[i].name, name, index)) {
-            return &ps_mallctl_rows[i];
-        }
-    }
-    return NULL;
+int ps_mallctl_write_dump(const size_t *indexes, uint64_t value) {
+    (void)indexes;
+    return ps_profile_write_file((const char *)(uintptr_t)value) == 0 ? 0 : EFAULT;
 }

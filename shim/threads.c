@@ -86,6 +86,11 @@ static void start_background(void) {
     }
 }
 
+void ps_threads_keep_background(void) {
+    ps_background_keep();
+    start_background();
+}
+
 /* Begins the calling thread. */
 static struct ps_thread_start begin(void *argument) {
     struct ps_thread_start start = *(struct ps_thread_start *)argument;
@@ -167,7 +172,6 @@ void ps_thread_begun_by_itself(void) {
 
 void ps_threads_at_start(void) {
     if (ps_shim_settings()->background == PS_BACKGROUND_ALWAYS && is_in_use()) {
-        ps_background_keep();
-        start_background();
+        ps_threads_keep_background();
     }
 }

@@ -14,6 +14,10 @@
  * in every program. */
 void ps_threads_at_start(void);
 
+/* Starts the background thread if it does not run, and POOLSHIM_BACKGROUND does not forbid it. It
+ * does not end where the program has one thread. */
+void ps_threads_keep_background(void);
+
 /* The next definition of a function after this library's; looked up once. NULL: there is none. */
 void *ps_next_function(void **x_found, const char *name);
 

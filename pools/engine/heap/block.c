@@ -38,8 +38,6 @@ size_t ps_block_usable(const void *block) {
                                             : ps_bootstrap_usable(block);
 }
 
-/* A mode that sees each request makes blocks as large as requested: a part of the rest has a
- * canary, or is inaccessible. */
 void *ps_block_resize(void *block, size_t bytes) {
     return PS_LIKELY(ps_engine_may_serve()) ? ps_mode.entry.resize(block, bytes)
                                             : ps_bootstrap_resize(block, bytes);

@@ -63,9 +63,11 @@ def words(name: str) -> frozenset[str]:
 
 def mallctl_names(tree: Tree) -> set[str]:
     """Those that answer about the heap or do something; options and constants merely say no."""
-    names = re.findall(r'ROW\("([^"]+)"', tree.text("shim/mallctl_values.c"))
-    return {name.replace(".#", ".<i>") for name in names
-            if not name.startswith(("opt.", "config.", "version"))}  # fmt: skip
+    text = tree.text("shim/mallctl.def")
+    rows = re.findall(r'^PS_CTL\("([^"]+)",\s+\w+,\s+(\w+),', text, re.MULTILINE)
+    said = ("opt.", "config.", "version")
+    names = [name for name, access in rows if access != "NONE" and not name.startswith(said)]
+    return {name.replace("#", "<i>", 1).replace("#", "<j>", 1) for name in names}
 
 
 def own_names(tree: Tree) -> Own:
