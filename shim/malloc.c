@@ -63,8 +63,8 @@ PS_EXPORT_ALIAS(__libc_realloc, realloc);
 /* ---- the aligned family ---- */
 
 /* POSIX leaves a choice in places; as in glibc, posix_memalign sets errno too if memory is
- * exhausted, and only then; memalign rounds an odd alignment up, and so does aligned_alloc, as in
- * glibc before 2.38. */
+ * exhausted, and only then; memalign rounds an odd alignment up, and aligned_alloc refuses it, as
+ * in glibc since 2.38, and in jemalloc. */
 
 PS_EXPORT int posix_memalign(void **result, size_t align, size_t size) {
     if (!ps_is_power_of_two(align) || align % sizeof(void *) != 0) {
@@ -89,6 +89,14 @@ PS_EXPORT void *memalign(size_t align, size_t size) {
     return ps_block_alloc_aligned(size, align);
 }
 
+PS_EXPORT void *aligned_alloc(size_t align, size_t size) {
+    if (!ps_is_power_of_two(align)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return ps_block_alloc_aligned(size, align);
+}
+
 PS_EXPORT void *valloc(size_t size) { return ps_block_alloc_aligned(size, ps_os_page_bytes()); }
 
 void *pvalloc(size_t size); /* glibc alone declares it */
@@ -102,7 +110,6 @@ PS_EXPORT void *pvalloc(size_t size) {
     return ps_block_alloc_aligned(ps_max(rounded, page_bytes), page_bytes);
 }
 
-PS_EXPORT_ALIAS(aligned_alloc, memalign);
 PS_EXPORT_ALIAS(__libc_memalign, memalign);
 PS_EXPORT_ALIAS(__libc_valloc, valloc);
 PS_EXPORT_ALIAS(__libc_pvalloc, pvalloc);

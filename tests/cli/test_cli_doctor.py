@@ -139,7 +139,8 @@ def test_library_with_malloc_comes_later(folder: Path, shim: Path) -> None:
 
 def test_calls_past_malloc_are_a_warning(folder: Path) -> None:
     """Of an allocator whose names the library does not have."""
-    warned = {"scalable_malloc": True, "mi_theap_malloc": True, "tc_malloc": False, "mi_new": False}
+    warned = {"scalable_malloc": True, "mi_theap_malloc": True, "tc_malloc": False, "mallocx": False,
+              "je_malloc": True, "mi_new": False}
     for name, is_warned in warned.items():
         library = compile_library(folder, f"lib{name}.so", f"void *{name}(void) {{ return 0; }}")
         source = f"void *{name}(void); int main(void) {{ return {name}() != 0; }}"

@@ -12,7 +12,7 @@ from .findings import FATAL, FINE, NOTE, WARNING, Diagnosis
 
 C_NAMES = ("malloc", "free", "calloc", "realloc")
 NEW_NAMES = ("_Znwm", "_Znam", "_ZdlPv", "_ZdaPv")
-# What only that allocator has: calls that no malloc of another can take over.
+# Calls past malloc. poolshim has most of these names, and takes over those calls.
 OWN_INTERFACES = {
     "mimalloc": re.compile(r"mi_(heap_|theap_|subproc_|malloc|free|calloc|zalloc|realloc|new)"),
     "tcmalloc": re.compile(r"tc_(malloc|free|new|delete)"),
