@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from outcomes import Outcomes, is_in_shard
 from progress import Progress
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,16 +47,24 @@ def pytest_configure(config: pytest.Config) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
     if "TEST_PROGRESS" in os.environ and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Progress(config))
+    if "TEST_OUTCOMES" in os.environ:
+        path = Path(os.environ["TEST_OUTCOMES"])
+        config.pluginmanager.register(Outcomes(path, hasattr(config, "workerinput")))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The tests of the packages are left out, not skipped: they are `scripts/test --packages`. Slow
-    tests come first, so that no processor waits for one at the end."""
+    """The tests of the packages are left out, not skipped: they are `scripts/test --packages`. So
+    are those of other shards. Slow tests come first, so that no processor waits for one at the
+    end."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # stable
+    left_out = []
     if os.environ.get("TEST_PACKAGES") != "1":
         left_out = [item for item in items if item.get_closest_marker("package")]
-        items[:] = [item for item in items if item not in left_out]
-        config.hook.pytest_deselected(items=left_out)
+    if shard := os.environ.get("TEST_SHARD"):
+        left_out += [item for item in items if not is_in_shard(item.nodeid, shard)]
+    others = set(left_out)
+    items[:] = [item for item in items if item not in others]
+    config.hook.pytest_deselected(items=list(others))
 
 
 @pytest.fixture(scope="session")

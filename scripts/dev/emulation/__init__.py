@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from emulation.allocators import find_allocators
 from emulation.console import Console, Result
-from emulation.machines import Machine, Run
+from emulation.machines import Machine, Run, Share
 from emulation.packages import ARCHITECTURES, PLACE, Architecture
 
 __all__ = [
     "ARCHITECTURES", "PLACE", "Architecture", "Console", "Machine", "Result", "Run",
-    "find_allocators",
+    "Share", "find_allocators",
 ]  # fmt: skip

@@ -2,7 +2,8 @@
 """An emulated machine: the host's files, read only, under a layer of memory; commands, one by one.
 
 Processors are threads of qemu (multi-threaded TCG), so more of them than the host has stand still
-for whole time slices, and in any place. Nothing that is written there reaches the host.
+for whole time slices, and in any place. Nothing that is written there reaches the host,
+except in a folder that is shared for that.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ mkdir -p /share{i} /changes/{i}/upper /changes/{i}/work /root{place}
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000 share{i} /share{i}
 layers=lowerdir=/share{i},upperdir=/changes/{i}/upper,workdir=/changes/{i}/work
 mount -t overlay -o $layers none /root{place} || poweroff -f
+"""
+# One that the machine writes to, at once.
+MOUNT_WRITABLE = """\
+mkdir -p /root{place}
+options=trans=virtio,version=9p2000.L,cache=none,msize=512000
+mount -t 9p -o $options share{i} /root{place} || poweroff -f
 """
 SETUP = """\
 #!/bin/busybox sh
@@ -101,23 +108,36 @@ def preloaded(one: Allocator, words: list[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
+class Share:
+    """A folder of the host, and where it lies in the machine."""
+
+    folder: Path
+    place: str
+    is_writable: bool = False
+
+
+@dataclass(frozen=True)
 class Machine:
-    """nodes: of NUMA, which share processors and memory evenly."""
+    """nodes: of NUMA, which share processors and memory evenly. shared: instead of the usual
+    folders, the root first."""
 
     architecture: Architecture
     cpus: int
     mib: int
     nodes: int = 1
+    shared: tuple[Share, ...] = ()
 
     def needs(self) -> tuple[str, ...]:
         """Programs of the host."""
         return (self.architecture.emulator, "setpriv", "cpio", "apt-get", "dpkg-deb")
 
-    def shares(self) -> list[tuple[Path, str]]:
-        """Folders of the host, and where they lie in the machine: the first is its root."""
+    def shares(self) -> list[Share]:
+        """The first is the machine's root."""
+        if self.shared:
+            return list(self.shared)
         if self.architecture.is_native:
-            return [(Path("/"), "")]
-        return [(libraries_of(self.architecture), ""), (ROOT, str(ROOT))]
+            return [Share(Path("/"), "")]
+        return [Share(libraries_of(self.architecture), ""), Share(ROOT, str(ROOT))]
 
     def archive(self, place: Path, runs: list[Run]) -> Path:
         """Packs the files of the first process, which mounts the root, runs the commands there and
@@ -130,7 +150,10 @@ class Machine:
         modules = [name for name in MODULES if (kernel / f"{name}.ko").exists()]
         for name in modules:
             shutil.copy(kernel / f"{name}.ko", root / "modules" / name)
-        mounts = [MOUNT.format(i=i, place=at) for i, (_, at) in enumerate(self.shares())]
+        mounts = [
+            (MOUNT_WRITABLE if one.is_writable else MOUNT).format(i=i, place=one.place)
+            for i, one in enumerate(self.shares())
+        ]
         script = SETUP.format(modules=" ".join(modules), mounts="".join(mounts))
         script += "".join(run.script() for run in runs) + "/bin/poweroff -f\n"
         (root / "init").write_text(script)
@@ -155,9 +178,10 @@ class Machine:
         words += ["-kernel", str(kernel), "-initrd", str(archive)]
         settings = f"{SETTINGS} {SETTINGS_OF[self.architecture.name]}"
         words += ["-append", f"console={self.architecture.console} {settings}"]
-        for i, (folder, _) in enumerate(self.shares()):
-            share = f"local,id=share{i},path={folder}"
-            words += ["-fsdev", f"{share},security_model=none,readonly=on,multidevs=remap"]
+        for i, one in enumerate(self.shares()):
+            access = "readonly=off" if one.is_writable else "readonly=on"
+            share = f"local,id=share{i},path={one.folder},security_model=none"
+            words += ["-fsdev", f"{share},{access},multidevs=remap"]
             words += ["-device", f"virtio-9p-pci,fsdev=share{i},mount_tag=share{i}"]
         mib, cpus = self.mib // self.nodes, self.cpus // self.nodes
         for node in range(self.nodes):

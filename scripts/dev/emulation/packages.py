@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Debian's packages of an architecture, without installing them: a kernel, busybox, libraries.
+"""Debian's packages of an architecture, without installing them: a kernel, busybox, libraries, and
+a whole system for the tests.
 
 Lists and files lie in build/machine/<architecture>/; apt's own settings and the host's packages
 remain as they are. What has been downloaded is used from then on.
@@ -12,6 +13,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +31,16 @@ MODULE = re.compile(f".*/({'|'.join(MODULES)})\\.ko")
 IMAGE = re.compile(r".*/boot/vmlinuz-.*")
 BUSYBOX = re.compile(r".*/bin/busybox")
 LIBRARIES = ("libc6", "libgcc-s1", "libstdc++6")
+# What packages do when they are configured, as far as tests need it.
+COPIES = {f"usr/share/base-passwd/{name}.master": f"etc/{name}" for name in ("passwd", "group")}
+LINKS = {
+    "usr/bin/awk": "/usr/bin/mawk",
+    "usr/bin/cc": "/usr/bin/gcc",
+    "usr/bin/c++": "/usr/bin/g++",
+    "usr/bin/fakeroot": "/usr/bin/fakeroot-sysv",
+    "usr/bin/java": "/usr/lib/jvm/*/bin/java",
+    "usr/bin/which": "/usr/bin/which.debianutils",
+}
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,36 @@ class Architecture:
 
         return self._made("libraries", fill)
 
+    def system(self, packages: list[str]) -> Path:
+        """A root with the essential packages and those of the list that this Debian has, with all
+        that they depend on; unpacked and not configured, except by what LINKS and COPIES say."""
+        def fill(folder: Path) -> None:
+            known = set(self._apt("apt-cache", "pkgnames").split())
+            wanted = ["?essential", *(name for name in packages if name in known)]
+            for name in ("bin", "sbin", "lib"):
+                (folder / "usr" / name).mkdir(parents=True)
+                (folder / name).symlink_to(f"usr/{name}")
+            cache = self.folder / "apt" / "archives"
+            (cache / "partial").mkdir(parents=True, exist_ok=True)
+            self._apt("apt-get", "-y", "--no-install-recommends", "--download-only", "install",
+                      *wanted)  # fmt: skip
+            for file in sorted(cache.glob("*.deb")):
+                unpack_all(file, folder)
+            shutil.rmtree(cache)
+            for source, copy in COPIES.items():
+                shutil.copy(folder / source, folder / copy)
+            for link, target in LINKS.items():
+                found = sorted(folder.glob(target.lstrip("/")))
+                if found and not (folder / link).is_symlink():
+                    (folder / link).symlink_to("/" / found[0].relative_to(folder))
+
+        names = " ".join(sorted(packages))
+        name = f"system-{zlib.crc32(names.encode()):08x}"
+        for old in self.folder.glob("system-*"):
+            if old.name != name:
+                shutil.rmtree(old)
+        return self._made(name, fill)
+
     def _made(self, name: str, fill: Callable[[Path], None]) -> Path:
         """A folder that is there, or becomes so once it is full."""
         folder = self.folder / name
@@ -145,6 +187,16 @@ def unpack(file: Path, folder: Path, is_wanted: Callable[[str], bool]) -> None:
                     target = folder / Path(member.name).name
                     target.write_bytes(content.read())
                     target.chmod(member.mode)
+    file.unlink()
+
+
+def unpack_all(file: Path, folder: Path) -> None:
+    """A package into a root, through whose links from /bin to /usr/bin it goes; it is gone then."""
+    tar = ["tar", "-x", "--keep-directory-symlink", "--warning=no-timestamp", "-C", folder]
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", file], stdout=subprocess.PIPE) as process:
+        done = subprocess.run(tar, stdin=process.stdout, capture_output=True, text=True)
+    if done.returncode != 0 or process.returncode != 0:
+        raise BadRequest(f"{file.name} cannot be unpacked: {done.stderr.strip()}")
     file.unlink()
 
 
