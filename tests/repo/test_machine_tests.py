@@ -102,6 +102,7 @@ def test_a_table_counts_what_has_not_run_too(tmp_path: Path) -> None:
         ([MACHINE, "--hours", "nan"], "--hours nan: more than 0"),
         ([MACHINE, "--shard", "3/2"], "--shard 3/2: I/N"),
         ([MACHINE, "--shard", "2"], "--shard 2: I/N"),
+        ([ROOT / "scripts/dev/nightly", "nothing"], "no part nothing; see --list"),
         ([ROOT / "scripts/test", "--shard", "0/2"], "--shard takes I/N"),
         ([ROOT / "scripts/test", "--shard", "3/2"], "--shard takes I/N"),
         ([ROOT / "scripts/test", "--outcomes", "/no/such/file"], "--outcomes takes a file"),
@@ -111,3 +112,21 @@ def test_wrong_options_end_in_one_line(words: list[str], message: str) -> None:
     result = run_captured(words)
     assert result.returncode == 2
     assert message in result.stderr and result.stderr.count("\n") == 1
+
+
+@each_row(
+    ("part", "text", "counts"),
+    [
+        ("tests", "x\n== 1 failed, 90 passed, 3 skipped, 2 errors in 7.02s ==\n", (90, 3, 3, 0)),
+        ("tests", "build failed\n", None),
+        ("matrix", "a-gcc-1: passed, 3 s\nb-gcc: failed, 4 s\nc: not tried: no\n", (1, 0, 1, 1)),
+        ("elsewhere", "| variant | passed |\n| aarch64 | 90 | 2 | 1 | 5 | 9 | a; b |\n"
+         "| riscv64 | - | - | - | - | - | left out |\n| musl | 0 | 0 | 0 | 0 | 3 | no build |\n",
+         (90, 2, 2, 1)),
+        ("machine", "| all | 1 | 0 | 0 | 0 |\n| all | 1,200 | 3 | 1 | 7 |\n", (1200, 3, 1, 7)),
+    ],
+)  # fmt: skip
+def test_parts_of_a_night_are_counted(
+    part: str, text: str, counts: tuple[int, ...] | None
+) -> None:
+    assert load_script("nightly").PARTS[part].counts(text) == counts
