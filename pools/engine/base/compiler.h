@@ -50,8 +50,9 @@
  * function is declared outside of the folder that defines it. */
 #define PS_HOOK
 
-/* Thread-local data (initial-exec TLS) on a cache line of its own. In a model whose threads write
- * to each other's data it is an array element, selected by a macro of that name. */
+/* Thread-local data (initial-exec TLS) on a cache line of its own, where ld.so allows it. In a
+ * model whose threads write to each other's data it is an array element, selected by a macro of
+ * that name. */
 #if defined(PS_MODEL_THREADS)
 #define PS_MODEL_THREAD unsigned explore_thread(void)
 PS_MODEL_THREAD;
@@ -60,7 +61,8 @@ PS_MODEL_THREAD;
     { __VA_ARGS__ }
 #else
 #define PS_THREAD_LOCAL_LINE(type, name)                                                           \
-    PS_ALIGNED(PS_CACHE_LINE) __thread type name __attribute__((tls_model("initial-exec")))
+    PS_ALIGNED(PS_THREAD_LOCAL_ALIGNMENT)                                                          \
+    __thread type name __attribute__((tls_model("initial-exec")))
 #define PS_THREAD_LOCAL_INIT(...) __VA_ARGS__
 #endif
 
