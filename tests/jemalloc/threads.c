@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that exchange blocks: what all of them allocated, less what they freed, is what is live,
+ * Threads that exchange blocks: what all of them allocated, less what they freed, is live,
  * to the byte.
  */
 #include "claims.h"

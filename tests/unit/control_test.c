@@ -70,7 +70,7 @@ FRESH_TEST(an_unknown_request_changes_nothing) {
 
 FRESH_TEST(a_request_that_was_withdrawn_is_not_served) {
     rise_and_fall();
-    for (int i = 0; i < 1000; i++) { /* purges what is beyond the bound */
+    for (int i = 0; i < 1000; i++) { /* purges all beyond the bound */
         call();
     }
     uint64_t purged_bytes = fake_os_purged_bytes();

@@ -4,8 +4,8 @@
  * processors lies in these folders; no other file tests for one. A folder has the parts below. The
  * file that a part is named after includes it, no other file does, and a part includes parts only:
  *
- *   compiler.h    of base/compiler.h: the largest page, the alignment of thread-local data, the thread
- *                 pointer, the hint of a spin loop
+ *   compiler.h    of base/compiler.h: the largest page, the alignment of thread-local data, the
+ *                 thread pointer, the hint of a spin loop
  *   atomic.h      of base/atomic.h: the order of stores
  *   syscall.h     of os/syscall.h: the instruction, the names of the kernel's own functions (vDSO)
  *   signals.h     of os/signals.h: an action as the kernel has it, the code a handler returns to

@@ -4,7 +4,7 @@
  */
 
 #define PS_PAGE_BYTES_LIMIT 4096
-/* Of thread-local data: ld.so opens no library by dlopen whose alignment is greater. */
+/* For thread-local data: ld.so opens no library by dlopen whose alignment is greater. */
 #define PS_THREAD_LOCAL_ALIGNMENT 32
 
 static inline uintptr_t ps_thread_pointer(void) { return (uintptr_t)__builtin_thread_pointer(); }

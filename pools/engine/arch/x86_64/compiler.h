@@ -4,7 +4,7 @@
  */
 
 #define PS_PAGE_BYTES_LIMIT 4096
-/* Of thread-local data: a cache line. */
+/* For thread-local data: a cache line. */
 #define PS_THREAD_LOCAL_ALIGNMENT 64
 
 /* gcc has the builtin from version 11 on; the psABI has the same word at offset 0 of the thread's
