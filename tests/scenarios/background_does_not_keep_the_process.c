@@ -23,11 +23,23 @@ static void report(void) {
     dprintf(2, "left by the last thread\n");
 }
 
+/* main ends slowly where pthread_exit has to load the unwinder first. */
+static void await_end_of_main(void) {
+    char number[16];
+    char status[400];
+    snprintf(number, sizeof number, "%d", getpid());
+    do {
+        tasks_pause();
+        tasks_read(number, "stat", status, sizeof status);
+    } while (strstr(status, ") Z") == NULL);
+}
+
 static void *work(void *before) {
     free(claim_hide(malloc(100)));
     if (before != NULL) {
         pthread_barrier_wait(&has_begun);
         tasks_await(3, 1); /* main is still listed */
+        await_end_of_main();
         last_thread = gettid();
     }
     return NULL;
