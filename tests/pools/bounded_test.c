@@ -317,7 +317,7 @@ TEST(a_child_finds_each_object_once) {
         pid_t pid = fork();
         REQUIRE(pid >= 0);
         if (pid == 0) {
-            alarm(20);
+            slowness_alarm(20);
             unit_failures = 0;
             use_in_child();
         }

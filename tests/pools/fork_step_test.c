@@ -135,7 +135,7 @@ static bool has_older_handler;
 
 static void use_before_repairs(void) {
     if (has_older_handler) {
-        alarm(20);
+        slowness_alarm(20);
         struct ps_slice_stats stats;
         ps_slice_stats(&stats);
         ps_slice_free(2000, ps_slice_alloc(2000));

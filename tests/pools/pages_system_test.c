@@ -7,6 +7,7 @@
 #include "pools/common/poison.h"
 #include "pools/pages/pages.h"
 #include "tests/pools/pages_model.h"
+#include "tests/slowness.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -289,7 +290,7 @@ static void *churn(void *unused) {
 }
 
 static void use_pages_in_child(void) {
-    alarm(20);
+    slowness_alarm(20);
     live_count = 0;
     live_pages = 0;
     for (int i = 0; i < 200; i++) {

@@ -32,7 +32,7 @@ static void list_and_end(void) {
 }
 
 static void list_in_the_child(void) {
-    alarm(20);
+    slowness_alarm(20);
     size_t before = listed();
     CHECK_CMP(before, <=, 3);
     struct ps_pool pools[40];

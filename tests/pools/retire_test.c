@@ -237,7 +237,7 @@ TEST(a_child_does_not_wait_for_readers_of_the_parent) {
     pid_t pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
-        alarm(20);
+        slowness_alarm(20);
         CHECK(ps_retire_wait(reader.domain));
         check_freed_once(1);
     }

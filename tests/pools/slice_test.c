@@ -316,7 +316,7 @@ TEST(a_forked_child_goes_on_whatever_others_did) {
         pid_t pid = fork();
         REQUIRE(pid >= 0);
         if (pid == 0) {
-            alarm(FRESH_SECONDS_MAX);
+            slowness_alarm(FRESH_SECONDS_MAX);
             unit_failures = 0;
             random_calls((uint64_t)i, 2000);
             ps_slice_trim_to(0);

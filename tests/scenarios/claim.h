@@ -11,6 +11,8 @@
 #define _GNU_SOURCE
 #endif
 
+#include "tests/slowness.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>

@@ -32,7 +32,7 @@ static void *rise_and_fall(void *own_blocks) {
 
 static void end_in_some_way(int child) {
     pthread_t thread;
-    alarm(60);
+    slowness_alarm(60);
     rounds = child % ROUNDS_LIMIT;
     CLAIM(atexit(use_the_heap) == 0);
     CLAIM(pthread_create(&thread, NULL, rise_and_fall, blocks[0]) == 0);

@@ -192,7 +192,7 @@ static int misuse_in_child(int operation, void *foreign, char *text, size_t capa
     CLAIM(child >= 0);
     if (child == 0) {
         dup2(ends[1], 2);
-        alarm(20);
+        slowness_alarm(20);
         errno = 0;
         misuse(operation, foreign, 1);
         CLAIM(operation != 0 || heap_use());

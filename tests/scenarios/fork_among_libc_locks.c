@@ -134,11 +134,11 @@ int main(int count, char **arguments) {
         CLAIM(pthread_create(&threads[i], NULL, run, (void *)&work[i]) == 0);
     }
     for (int i = 0; i < forks; i++) {
-        alarm(30); /* no fork takes as long */
+        slowness_alarm(30); /* no fork takes as long */
         pid_t child = fork();
         CLAIM(child >= 0);
         if (child == 0) {
-            alarm(30);
+            slowness_alarm(30);
             allocate();
             early_work();
             _exit(0);

@@ -52,7 +52,7 @@ static void fork_child(void) {
     pid_t child = fork();
     CLAIM(child >= 0);
     if (child == 0) {
-        alarm(10);
+        slowness_alarm(10);
         free(claim_hide(malloc(LINE_BYTES)));
         _exit(0);
     }
@@ -62,7 +62,7 @@ static void fork_child(void) {
 
 int main(void) {
     pthread_t threads[READERS + 1];
-    alarm(50);
+    slowness_alarm(50);
     for (int i = 0; i <= READERS; i++) {
         CLAIM(pthread_create(&threads[i], NULL, i == 0 ? flush_all : read_lines, NULL) == 0);
     }

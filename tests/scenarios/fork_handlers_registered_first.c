@@ -34,7 +34,7 @@ int main(int count, char **arguments) {
     preload_order_restart(arguments, "early_handlers", PRELOAD_ORDER_AFTER);
     work = (void (*)(void))dlsym(RTLD_DEFAULT, "early_handlers_work");
     CLAIM(work != NULL);
-    alarm(50);
+    slowness_alarm(50);
     pthread_t threads[WORKERS];
     for (int i = 0; i < WORKERS; i++) {
         CLAIM(pthread_create(&threads[i], NULL, work_until_over, NULL) == 0);

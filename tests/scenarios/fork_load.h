@@ -133,7 +133,7 @@ __attribute__((unused)) static void fork_load_child(void (*body)(int), int argum
     pid_t child = fork();
     CLAIM(child >= 0);
     if (child == 0) {
-        alarm(10);
+        slowness_alarm(10);
         body(argument);
         _exit(0);
     }

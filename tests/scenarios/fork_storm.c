@@ -80,7 +80,7 @@ static void child(int round) {
 }
 
 int main(void) {
-    alarm(140);
+    slowness_alarm(140);
     CLAIM(sem_init(&bursts, 0, 0) == 0);
     for (unsigned i = 0; i < FORK_LOAD_THREADS; i++) {
         struct fork_load_table *table = &fork_load_tables[i];

@@ -62,7 +62,7 @@ static void child(int round) {
 
 int main(void) {
     pthread_t threads[THREADS];
-    alarm(110);
+    slowness_alarm(110);
     for (int i = 0; i < THREADS; i++) {
         CLAIM(pthread_create(&threads[i], NULL, rise_and_fall, blocks[i]) == 0);
     }

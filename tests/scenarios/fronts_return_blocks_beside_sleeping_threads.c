@@ -130,7 +130,7 @@ static void fork_and_use(struct block **live) {
     pid_t child = fork();
     CLAIM(child >= 0);
     if (child == 0) {
-        alarm(CHILD_SECONDS);
+        slowness_alarm(CHILD_SECONDS);
         for (unsigned i = 0; i < LIVE; i++) {
             end(live[i]);
         }

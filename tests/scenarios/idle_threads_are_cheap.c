@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #define THREADS 200
+#define STACK_BYTES ((size_t)64 << 10)
 #define KIB_PER_THREAD 64
 
 static pthread_barrier_t all_idle;
@@ -48,7 +49,9 @@ int main(void) {
     static pthread_t threads[THREADS];
     pthread_attr_t attributes;
     CLAIM(pthread_attr_init(&attributes) == 0);
-    CLAIM(pthread_attr_setstacksize(&attributes, 64 << 10) == 0);
+    size_t least_bytes = (size_t)sysconf(_SC_THREAD_STACK_MIN); /* 128 KiB on 64-bit ARM */
+    size_t stack_bytes = least_bytes > STACK_BYTES ? least_bytes : STACK_BYTES;
+    CLAIM(pthread_attr_setstacksize(&attributes, stack_bytes) == 0);
     CLAIM(pthread_barrier_init(&all_idle, NULL, THREADS + 1) == 0);
     CLAIM(pthread_barrier_init(&measured, NULL, THREADS + 1) == 0);
     free(claim_hide(malloc(100)));

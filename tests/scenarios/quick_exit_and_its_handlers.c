@@ -55,7 +55,7 @@ static void regrow_all(void) {
 
 static void end(int how) {
     pthread_t threads[4];
-    alarm(20);
+    slowness_alarm(20);
     CLAIM(at_quick_exit(free_all) == 0 && at_quick_exit(regrow_all) == 0);
     CLAIM(pthread_create(&threads[0], NULL, make_blocks, NULL) == 0);
     CLAIM(pthread_join(threads[0], NULL) == 0);

@@ -58,7 +58,7 @@ static void *churn(void *seed) {
 }
 
 int main(void) {
-    alarm(80);
+    slowness_alarm(80);
     pthread_t threads[THREADS];
     struct sigaction action = {.sa_handler = fork_now, .sa_flags = SA_RESTART};
     CLAIM(sigaction(SIGUSR1, &action, NULL) == 0);

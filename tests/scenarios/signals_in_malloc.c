@@ -79,7 +79,7 @@ static void *churn(void *seed) {
 }
 
 int main(void) {
-    alarm(80);
+    slowness_alarm(80);
     pthread_t threads[THREADS];
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     struct itimerval timer = {{0, 200}, {0, 200}};

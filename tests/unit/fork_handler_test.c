@@ -8,6 +8,7 @@
  * moment can then not be repaired, since a section of the calling thread's own is under way, but it
  * must not harm. FORK_STEP_EVERY=1 forks at each instruction; the default leaves most out.
  */
+#include "tests/slowness.h"
 #include "tests/unit/engine.h"
 #include "tests/unit/trap_flag.h"
 #include "tests/unit/worker.h"
@@ -79,7 +80,7 @@ static void fork_here(ucontext_t *context) {
         check_child(pid);
         return;
     }
-    alarm(20);
+    slowness_alarm(20);
     unit_failures = 0;
     is_child = true;
     context->uc_mcontext.gregs[REG_EFL] &=

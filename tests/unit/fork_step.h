@@ -10,6 +10,7 @@
 #ifndef PS_TESTS_FORK_STEP_H
 #define PS_TESTS_FORK_STEP_H
 
+#include "tests/slowness.h"
 #include "tests/unit/trap_flag.h"
 #include "tests/unit/unit.h"
 
@@ -72,7 +73,7 @@ static void fork_and_check(uint64_t step) {
     pid_t pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
-        alarm(20);
+        slowness_alarm(20);
         unit_failures = 0;
         check_child();
         _exit(unit_failures == 0 ? 0 : 1);

@@ -7,6 +7,7 @@
 #ifndef PS_TESTS_UNIT_FRESH_H
 #define PS_TESTS_UNIT_FRESH_H
 
+#include "tests/slowness.h"
 #include "tests/unit/unit.h"
 
 #define FRESH_SECONDS_MAX 100
@@ -26,21 +27,13 @@
     TEST(claim) { fresh_run(claim##_in_child); }                                                   \
     static void claim##_in_child(void)
 
-/* TEST_SLOWNESS: where programs are emulated, or get little of the machine, limits are as many
- * times longer. tests/conftest.py has the same for whole programs. */
-static unsigned fresh_slowness(void) {
-    const char *text = getenv("TEST_SLOWNESS");
-    unsigned slowness = text == NULL ? 1 : (unsigned)atoi(text);
-    return slowness == 0 ? 1 : slowness;
-}
-
 /* Runs the body in a child of its own; the status that waitpid gives. */
 __attribute__((unused)) static int fresh_status(void (*body)(void)) {
     fflush(NULL);
     pid_t pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
-        alarm(FRESH_SECONDS_MAX * fresh_slowness());
+        slowness_alarm(FRESH_SECONDS_MAX);
         unit_failures = 0;
         body();
         fflush(NULL);

@@ -7,6 +7,7 @@
  * its length.
  */
 #include "pools/engine/page/medium.h"
+#include "tests/slowness.h"
 #include "tests/unit/front_ways.h"
 
 #include <pthread.h>
@@ -135,7 +136,7 @@ static void check_forks(enum way way) {
         pid_t pid = fork();
         REQUIRE(pid >= 0);
         if (pid == 0) {
-            alarm(SECONDS_OF_CHILD);
+            slowness_alarm(SECONDS_OF_CHILD);
             check_in_child();
         }
         unit_join_child(pid);

@@ -2,6 +2,7 @@
 /* The lock: exclusion, sleeping, the order of ranks, and what the child of a fork makes of it. */
 #include "pools/engine/os/lock.h"
 
+#include "tests/slowness.h"
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
@@ -232,7 +233,7 @@ static void fork_beside_section(int (*in_child)(void)) {
         pid_t pid = fork();
         REQUIRE(pid >= 0);
         if (pid == 0) {
-            alarm(60);
+            slowness_alarm(60);
             _exit(in_child());
         }
         int status = 1;
@@ -345,7 +346,7 @@ TEST(a_section_that_a_forking_signal_handler_interrupted_goes_on_in_both) {
     pid_t pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
-        alarm(60);
+        slowness_alarm(60);
         _exit(go_on_with_section());
     }
     ps_lock_fork_end();
