@@ -17,7 +17,9 @@ static void note_usual_bytes(void *context, char *line) {
         return;
     }
     const char *text = line + sizeof name - 1;
-    text += strspn(text, " \t");
+    while (*text == ' ') {
+        text++;
+    }
     uint64_t kib;
     if (ps_file_number(&text, &kib) && kib <= PS_HUGETLB_PAGE_BYTES_LIMIT >> 10) {
         *(size_t *)context = (size_t)kib << 10;

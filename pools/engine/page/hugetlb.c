@@ -7,6 +7,7 @@
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/page/arena.h"
+#include "pools/engine/page/metadata.h"
 
 #define WASTE_FRACTION 8 /* of a block, that may be unused behind it */
 #define RETRY_MS 100
@@ -19,12 +20,20 @@
 size_t ps_hugetlb_page_bytes;
 struct ps_hugetlb_counts ps_hugetlb_x_counts;
 
-static PS_SPARSE uint64_t closed[PS_PAGE_ARENA_LIMIT][CLOSED_WORDS];
-static PS_SPARSE uint64_t lost[PS_PAGE_ARENA_LIMIT][CLOSED_WORDS]; /* of them, for ever */
+/* By arena. Mapped at the start, where pages are wanted: mlockall counts all that is mapped. NULL:
+ * no page is closed. */
+typedef uint64_t page_bits[CLOSED_WORDS];
+static page_bits *closed;
+static page_bits *lost; /* of the closed ones, for ever */
 static uint64_t closed_count;
 static uint64_t retry_ms; /* no page is asked for until then */
 
-void ps_hugetlb_start(size_t page_bytes) { ps_hugetlb_page_bytes = page_bytes; }
+void ps_hugetlb_start(size_t page_bytes) {
+    size_t bytes = PS_PAGE_ARENA_LIMIT * sizeof(page_bits);
+    ps_hugetlb_page_bytes = page_bytes;
+    closed = page_bytes != 0 ? ps_metadata_map(2 * bytes) : NULL;
+    lost = closed != NULL ? closed + PS_PAGE_ARENA_LIMIT : NULL;
+}
 
 static void note_taken(size_t bytes) {
     ps_add_relaxed(&ps_hugetlb_x_counts.bytes, (uint64_t)bytes); /* relaxed: statistics */
@@ -103,10 +112,11 @@ static struct page find_page(const char *address) {
 }
 
 /* The word of a table with the bit of a page; NULL: it is never closed. */
-static uint64_t *word_of(uint64_t (*table)[CLOSED_WORDS], const char *address, uint64_t *bit) {
+static uint64_t *word_of(page_bits *table, const char *address, uint64_t *bit) {
     struct page page = find_page(address);
+    bool has_bit = table != NULL && page.index < CLOSED_WORDS * 64;
     *bit = (uint64_t)1 << page.index % 64;
-    return page.index < CLOSED_WORDS * 64 ? &table[page.arena][page.index / 64] : NULL;
+    return has_bit ? &table[page.arena][page.index / 64] : NULL;
 }
 
 static bool is_closed(const char *address) {
