@@ -14,17 +14,13 @@
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/harden/transit.h"
 #include "pools/engine/harden/wipe.h"
-#include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/large_path.h"
-#include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/partition_path.h"
+#include "pools/engine/heap/single_path.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/retention.h"
-
-#include <errno.h>
 
 #define SPARSE_SLABS 16 /* per class at level 3; a quarter of that at level 2 */
 #define LOOKED_AT_WHOLE ((size_t)1 << 10)
@@ -148,7 +144,7 @@ PS_INLINE void *begin_life(void *block, size_t block_bytes, size_t bytes) {
 }
 
 /* Zeroes a block from the store that was never granted, unless its memory was never used. */
-static void prepare(void *block) {
+static void prepare_one(void *block) {
     const struct ps_slab *slab = ps_slab_of(block);
     const uint8_t *mark = ps_shadow_of_block(block);
     if (!ps_shadow_is(ps_shadow_read(mark), PS_SHADOW_FREED) && !slab->is_zero) {
@@ -165,66 +161,16 @@ void ps_hard_prepare(void **blocks, size_t count) {
         blocks[other] = block;
     }
     for (size_t i = 0; i < count; i++) {
-        prepare(blocks[i]);
+        prepare_one(blocks[i]);
     }
-}
-
-/* Fills the thread's front from the store, in random order, and takes a block. NULL: the store has
- * none. */
-static void *take_stored(uint32_t class_index, bool is_any_node) {
-    void *blocks[PS_STORE_BATCH];
-    bool is_over = ps_front_thread.end == PS_FRONT_END_OVER;
-    size_t most = is_over ? 1 : ps_front_batch(class_index);
-    size_t count = ps_store_take(class_index, blocks, most, NULL, is_any_node);
-    ps_hard_prepare(blocks, count);
-    while (count > 1 && ps_front_push(ps_front_thread.own, class_index, blocks[count - 1])) {
-        count--;
-    }
-    if (count == 0) {
-        return NULL;
-    }
-    if (count > 1) {
-        ps_store_give(class_index, &blocks[1], count - 1);
-    }
-    ps_add_relaxed(&ps_store_x_counts[class_index].x_singles, (uint64_t)1); /* relaxed: a count */
-    return blocks[0];
-}
-
-static void *grow_and_take(uint32_t class_index) {
-    return ps_front_grow(class_index) ? take_stored(class_index, false) : NULL;
-}
-
-/* A block of the class or the nearest longer one that has any, when the system refuses memory. */
-static PS_COLD void *alloc_present(uint32_t class_index, size_t bytes, size_t align) {
-    for (uint32_t i = class_index; i != PS_CLASS_NONE; i = ps_exhausted_next(i, align)) {
-        void *block = ps_front_pop(ps_front_thread.own, i);
-        block = block != NULL ? block : take_stored(i, true);
-        if (block != NULL) {
-            return begin_life(block, ps_size_classes[i].block_bytes, bytes);
-        }
-    }
-    return NULL;
-}
-
-/* sample_bytes: tells the alignment. */
-static PS_COLD void *alloc_last(uint32_t class_index, size_t bytes, size_t sample_bytes) {
-    ps_mode.hook.reclaim();
-    void *block = grow_and_take(class_index);
-    if (block != NULL) {
-        return begin_life(block, ps_size_classes[class_index].block_bytes, bytes);
-    }
-    size_t align = ps_exhausted_align(class_index, sample_bytes);
-    return ps_exhausted_note(alloc_present(class_index, bytes, align));
 }
 
 /* The front has no block of the class. */
 static PS_NOINLINE void *refill(uint32_t class_index, size_t bytes, size_t sample_bytes) {
-    ps_front_begin_refill(class_index, bytes);
-    void *block = take_stored(class_index, !ps_retention_is_usual());
-    block = PS_LIKELY(block != NULL) ? block : grow_and_take(class_index);
+    void *block = ps_single_refill(&class_index, bytes, sample_bytes, ps_hard_prepare);
     return PS_LIKELY(block != NULL)
                ? begin_life(block, ps_size_classes[class_index].block_bytes, bytes)
-               : alloc_last(class_index, bytes, sample_bytes);
+               : NULL;
 }
 
 /* Without sequences. */
