@@ -25,13 +25,6 @@ static size_t queue_first;
 static size_t x_queue_count;
 struct ps_guard_counts ps_guard_x_counts;
 
-__attribute__((weak)) size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
-    (void)sites;
-    (void)limit;
-    (void)instruction;
-    return 0;
-}
-
 /* ---- the pool ---- */
 
 static bool enter_in_page_map(char *base, size_t bytes) {
