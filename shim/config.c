@@ -7,6 +7,7 @@
 #include "shim/config.h"
 
 #include "pools/engine/os/auxiliary.h"
+#include "pools/engine/os/mte.h"
 #include "pools/engine/os/syscall.h"
 #include "shim/environment.h"
 #include "shim/text.h"
@@ -315,6 +316,32 @@ static uint32_t settle_modes(struct ps_settings *settings, int message_fd) {
     return faults;
 }
 
+/* Memory tags are what the machine has, and exclude guarded samples, whose pages have none. */
+static uint32_t settle_tags(struct ps_settings *settings, int message_fd) {
+    struct ps_config *engine = &settings->engine;
+    if (engine->harden != PS_HARDEN_MEMORY_TAGS) {
+        return 0;
+    }
+    if (!ps_mte_start()) {
+        engine->harden = 0;
+        settings->origins[PS_OPTION_HARDEN] = PS_ORIGIN_DEFAULT;
+        ps_config_report_contradiction(
+            message_fd, &ps_options[PS_OPTION_HARDEN],
+            ps_str_of("\"mte\" needs a processor and a kernel with the Memory Tagging Extension of "
+                      "64-bit ARM, and there is none here; using 0"));
+        return 1;
+    }
+    if (engine->guard_sample == 0) {
+        return 0;
+    }
+    engine->guard_sample = 0;
+    settings->origins[PS_OPTION_GUARD_SAMPLE] = PS_ORIGIN_DEFAULT;
+    ps_config_report_contradiction(
+        message_fd, &ps_options[PS_OPTION_GUARD_SAMPLE],
+        ps_str_of("there are no samples while " PS_ENVIRONMENT_PREFIX "HARDEN is mte"));
+    return 1;
+}
+
 /* Checks classes that are valid alone and wrong with SMALL_MAX; returns the number of faults. */
 static uint32_t settle_classes(struct ps_settings *settings, int message_fd) {
     struct ps_config *engine = &settings->engine;
@@ -369,6 +396,7 @@ uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_inp
     reading.seen = 0;
     visit_environment(input, visit, &reading);
     reading.fault_count += settle_classes(settings, input->message_fd);
+    reading.fault_count += settle_tags(settings, input->message_fd);
     reading.fault_count += settle_modes(settings, input->message_fd);
     reading.fault_count += input->settle != NULL ? input->settle(settings, input->message_fd) : 0;
     if (settings->help) {

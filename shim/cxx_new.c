@@ -91,7 +91,7 @@ static inline void free_made(void *block, enum ps_family family) {
 }
 
 static inline void expect_size(const void *block, size_t size, size_t align) {
-    if (PS_UNLIKELY(ps_hard_level != 0) && is_all_ours()) {
+    if (PS_UNLIKELY(ps_block_has_promises) && is_all_ours()) {
         ps_expect_size(block, size, align);
     }
 }

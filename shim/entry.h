@@ -37,7 +37,7 @@ static inline bool ps_multiply(size_t count, size_t size, size_t *bytes) {
 /* The size that the caller of a free states, where blocks are hardened:
  * pools/engine/harden/promise.c. An invalid alignment is ignored. */
 static inline void ps_expect_size(const void *block, size_t size, size_t align) {
-    if (PS_UNLIKELY(ps_hard_level != 0) && block != NULL) {
+    if (PS_UNLIKELY(ps_block_has_promises) && block != NULL) {
         ps_block_check_size(block, size, ps_is_power_of_two(align) ? align : 1);
     }
 }

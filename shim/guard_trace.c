@@ -6,6 +6,8 @@
 
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/harden/guard.h"
+#include "pools/engine/harden/tagged.h"
+#include "pools/engine/os/mte.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/record/trace.h"
 #include "shim/loader.h"
@@ -51,7 +53,7 @@ PS_AT_START static int look_at(struct dl_phdr_info *info, size_t info_bytes, voi
 __attribute__((constructor(103))) PS_AT_START static void library_loaded(void) {
     /* On demand, at any time. relaxed: whether it is 0 does not change after the start. */
     bool may_profile = ps_load_relaxed(&ps_profile_settings.x_interval_bytes) != 0;
-    if (ps_guard_period != 0 || may_profile || ps_trace_is_on()) {
+    if (ps_guard_period != 0 || ps_mte_is_on() || may_profile || ps_trace_is_on()) {
         ps_unwind_start();
         if (!ps_loader_own_code(&own_code, &own_code_bytes)) {
             struct search search = {.address = (uintptr_t)look_at};
@@ -60,6 +62,7 @@ __attribute__((constructor(103))) PS_AT_START static void library_loaded(void) {
             own_code_bytes = search.bytes;
         }
         ps_guard_watch();
+        ps_tagged_watch();
         ps_store_release(&x_can_trace, 1u); /* release: pairs with ps_trace_is_ready */
     }
 }

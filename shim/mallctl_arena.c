@@ -10,6 +10,7 @@
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/partition_path.h"
+#include "pools/engine/os/mte.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_map.h"
 
@@ -90,7 +91,8 @@ int ps_mallctl_call_arena_create(const struct ps_mallctl_request *request) {
 
 /* True for an address in a live run of the heap. */
 static bool is_in_heap(const void *address) {
-    uint8_t kind = ps_load_relaxed(&ps_page_map_slot(address)->run.kind); /* relaxed: a snapshot */
+    const struct ps_slot *slot = ps_page_map_slot(ps_mte_strip(address));
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: a snapshot */
     return kind != PS_RUN_NONE && kind != PS_RUN_FREE;
 }
 

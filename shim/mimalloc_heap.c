@@ -7,6 +7,7 @@
 
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/partition_path.h"
+#include "pools/engine/os/mte.h"
 #include "shim/entry.h"
 #include "shim/tcmalloc.h"
 
@@ -92,11 +93,12 @@ void *ps_mi_start_of(const void *block) {
     if (PS_LIKELY(!ps_load_relaxed(&x_has_offsets))) { /* relaxed: as in ps_mi_take */
         return (void *)block;
     }
-    struct ps_slot *slot = ps_page_map_slot(block);
-    const struct ps_slab *slab = ps_slab_holding(slot, block);
+    const char *address = ps_mte_strip(block);
+    struct ps_slot *slot = ps_page_map_slot(address);
+    const struct ps_slab *slab = ps_slab_holding(slot, address);
     if (slab != NULL && slab->extent != NULL) {
         size_t bytes = ps_slab_class(slab)->block_bytes;
-        return slab->run.base + (size_t)((const char *)block - slab->run.base) / bytes * bytes;
+        return (char *)block - (size_t)(address - slab->run.base) % bytes; /* with its tag */
     }
     /* relaxed: set before the block existed. The offset is within the first granule. */
     uint8_t kind = ps_load_relaxed(&slot->run.kind);

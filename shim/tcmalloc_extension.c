@@ -11,6 +11,7 @@
 #include "pools/engine/heap/bootstrap.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mapping.h"
+#include "pools/engine/os/mte.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
@@ -83,7 +84,7 @@ size_t ps_tcmalloc_release(size_t bytes) {
 }
 
 bool ps_tcmalloc_owns(const void *address) {
-    const struct ps_slot *slot = ps_page_map_slot(address);
+    const struct ps_slot *slot = ps_page_map_slot(ps_mte_strip(address));
     /* relaxed: set before the caller got a block there; anything else is a snapshot. */
     uint8_t kind = ps_load_relaxed(&slot->run.kind);
     switch (kind) {

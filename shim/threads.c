@@ -9,6 +9,7 @@
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/thread.h"
+#include "pools/engine/os/mte.h"
 #include "pools/engine/page/node.h"
 #include "shim/config.h"
 #include "shim/entry.h"
@@ -55,7 +56,7 @@ static bool is_in_use(void) {
         void *(*volatile first)(size_t) = malloc; /* not elided together with the free */
         void *block = first(PROBE_BYTES);
         /* relaxed: a block of this thread, or no one's. */
-        uint8_t kind = ps_load_relaxed(&ps_page_map_slot(block)->run.kind);
+        uint8_t kind = ps_load_relaxed(&ps_page_map_slot(ps_mte_strip(block))->run.kind);
         free(block);
         errno = saved_errno;
         if (kind == PS_RUN_NONE) {

@@ -5,6 +5,8 @@
 
 #define TEST_AUDIT_ARCH AUDIT_ARCH_X86_64
 
+#define TEST_ADDRESS_BITS UINTPTR_MAX
+
 #define TEST_TRAP_FLAG 0x100u
 
 static inline void test_set_trap_flag(bool is_on) {

@@ -145,6 +145,10 @@ void stage_free_by(size_t freer, void *block);
 /* 4 KiB outside the heap, aligned to a page, zero, remembered as "the chosen address". */
 char *stage_chosen(void);
 
+/* The address of a pointer: without the tag that it has in its upper byte where memory is tagged.
+ * An attacker knows where blocks lie, and uses the pointers that the program has. */
+uintptr_t stage_address(const void *pointer);
+
 /* The same pointer, its origin hidden from the compiler. */
 void *stage_hide(const void *pointer);
 

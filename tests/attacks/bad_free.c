@@ -131,7 +131,7 @@ static char *take_row(size_t size, ptrdiff_t *step) {
     for (size_t i = 0; i < ROW; i++) {
         row[i] = stage_take(size);
     }
-    *step = row[ROW - 1] - row[ROW - 2];
+    *step = (ptrdiff_t)(stage_address(row[ROW - 1]) - stage_address(row[ROW - 2]));
     return row[ROW - 1];
 }
 

@@ -137,7 +137,8 @@ static void free_neighbour(const struct attack *attack) {
     size_t step = (size_t)-1;
     char *neighbour = NULL;
     for (size_t i = 0; i < ROW && row[i] != NULL; i++) {
-        size_t distance = attack->b ? (size_t)(buffer - row[i]) : (size_t)(row[i] - buffer);
+        size_t above = stage_address(row[i]) - stage_address(buffer);
+        size_t distance = attack->b ? -above : above;
         if (distance != 0 && distance < step) {
             step = distance;
             neighbour = row[i];

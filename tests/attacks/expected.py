@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """expected.txt: how each attack ends under poolshim, at each level of POOLSHIM_HARDEN.
 
-A line is "FAMILY/VARIANT/{SIZE,SIZE} OUTCOME OUTCOME ...", an outcome for each level from 0 on. Of
+A line is "FAMILY/VARIANT/{SIZE,SIZE} OUTCOME OUTCOME ...", an outcome for each of LEVELS. Of
 an outcome that is not the same in all runs both stand there: "contained|reached".
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+LEVELS = ("0", "1", "2", "3", "mte")
 FILE = Path(__file__).with_name("expected.txt")
 UNKNOWN = "detected"  # the outcome expected of an attack that has not run at a level
 LINE = re.compile(r"(\S+/)\{(\S+)\} (.+)")
@@ -24,7 +25,7 @@ def read(path: Path = FILE) -> Table:
         found = LINE.fullmatch(line)
         if found is None:
             raise ValueError(f"{path}: {line}")
-        for level, outcome in enumerate(found[3].split()):
+        for level, outcome in zip(LEVELS, found[3].split()):
             own = table.setdefault(f"poolshim {level}", {})
             own |= {found[1] + size: outcome for size in found[2].split(",")}
     return table
@@ -32,7 +33,7 @@ def read(path: Path = FILE) -> Table:
 
 def text_of(table: Table) -> str:
     """The file: attacks that differ in their last part and end alike share a line."""
-    levels = [f"poolshim {level}" for level in range(len(table))]
+    levels = [f"poolshim {level}" for level in LEVELS[: len(table)]]
     rows: dict[tuple[str, str], list[str]] = {}
     for attack in dict.fromkeys(attack for level in levels for attack in table[level]):
         start, _, size = attack.rpartition("/")

@@ -64,7 +64,7 @@ static void read_links(const struct attack *attack) {
     stage_misuse();
     for (size_t at = 0; at + 8 <= attack->size && at < 64; at += 8) {
         memcpy(&word, (char *)stage_hide(block) + at, sizeof word);
-        if (word - ((uintptr_t)block - 64 * MIB) < 128 * MIB) {
+        if (word - (stage_address(block) - 64 * MIB) < 128 * MIB) {
             stage_reached("a freed block tells the address of another one");
         }
     }

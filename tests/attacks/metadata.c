@@ -48,8 +48,8 @@ static char *edge_block(size_t count, size_t size, int is_front) {
     for (size_t i = 0; i < count; i++) {
         uintptr_t gap = UINTPTR_MAX;
         for (size_t j = 0; j < count; j++) {
-            uintptr_t low = (uintptr_t)blocks[is_front ? j : i] + size;
-            uintptr_t distance = (uintptr_t)blocks[is_front ? i : j] - low;
+            uintptr_t low = stage_address(blocks[is_front ? j : i]) + size;
+            uintptr_t distance = stage_address(blocks[is_front ? i : j]) - low;
             if (i != j && distance < gap) {
                 gap = distance;
             }

@@ -34,7 +34,7 @@ static struct pair nearest(size_t count, size_t size) {
     uintptr_t gap = UINTPTR_MAX;
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j < count; j++) {
-            uintptr_t distance = (uintptr_t)blocks[j] - ((uintptr_t)blocks[i] + size);
+            uintptr_t distance = stage_address(blocks[j]) - (stage_address(blocks[i]) + size);
             if (i != j && distance < gap) {
                 gap = distance;
                 found = (struct pair){i, j};

@@ -91,7 +91,8 @@ def markdown(attacks: list[Attack], field_of: list[Contestant], results: Results
         f"### Families\n\n{attack_table(attacks)}\n\n"
         "### Results by allocator\n\n"
         "`9 + 2`: nine detected, two contained, the rest missed; *stopped* is the sum of both. The "
-        "number after *poolshim* is the level, `POOLSHIM_HARDEN`.\n\n"
+        "word after *poolshim* is `POOLSHIM_HARDEN`; `mte` was played by programs of 64-bit ARM "
+        "under qemu-user.\n\n"
         f"{result_table(attacks, results)}\n\n{versions}.\n"
     )
 

@@ -15,6 +15,9 @@ Every attack is a process. Its outcome is one of
     crashed    a fault later, somewhere else, without a word
     hung       no end within 30 seconds
 
+poolshim's level "mte" takes part where the machine has memory tags, or the emulator of
+TEST_EMULATOR="/usr/bin/qemu-aarch64 -L /usr/aarch64-linux-gnu", with --build build/aarch64.
+
 The first two count as detected, the last three as missed.
 """
 
@@ -23,6 +26,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -38,7 +42,9 @@ import expected  # noqa: E402
 import report  # noqa: E402
 from poolshim_cli.allocators import DEFAULT_TABLE, Missing, read_table, resolve  # noqa: E402
 
-TIMEOUT_S = 30
+# Another processor's programs run under an emulator, as in tests/conftest.py.
+EMULATOR = shlex.split(os.environ.get("TEST_EMULATOR", ""))
+TIMEOUT_S = 30 * int(os.environ.get("TEST_SLOWNESS", 1))
 JOBS = 2
 JOBS_UNDER_LOAD = 12  # some allocators act on time; slow processes show what they do then
 ABORTS = {signal.SIGABRT, signal.SIGTRAP, signal.SIGILL}
@@ -100,15 +106,15 @@ def attacks_program(build: Path) -> Path:
 
 def read_attacks(build: Path) -> list[Attack]:
     """The list that the program prints."""
-    command = [attacks_program(build), "--list"]
-    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    listing = started([attacks_program(build), "--list"], None, {}).stdout.decode()
     return [Attack(*line.split("\t")) for line in listing.splitlines()]
 
 
 def messages(stderr: str) -> list[str]:
-    """Messages about the misuse: the loader and the options also write to standard error."""
+    """Messages about the misuse: loader, options and emulator also write to standard error."""
     lines = [line.strip() for line in stderr.splitlines()]
-    return [line for line in lines if line and not ("POOLSHIM_" in line or "ld.so:" in line)]
+    others = ("POOLSHIM_", "ld.so:", "qemu: uncaught target signal")
+    return [line for line in lines if line and not any(other in line for other in others)]
 
 
 def classify(returncode: int, stdout: str, stderr: str) -> Outcome:
@@ -132,15 +138,24 @@ def classify(returncode: int, stdout: str, stderr: str) -> Outcome:
     return Outcome("crashed", f"status {returncode}")
 
 
+def started(
+    command: list[Path | str], library: Path | None, env: dict[str, str]
+) -> subprocess.CompletedProcess[bytes]:
+    """A program with a library preloaded and these variables, under the emulator if any."""
+    own = {**env, **({"LD_PRELOAD": str(library)} if library is not None else {})}
+    if EMULATOR:  # whose own libraries are the machine's
+        options = [word for name, value in own.items() for word in ("-E", f"{name}={value}")]
+        command, own = [*EMULATOR, *options, *command], {}
+    return subprocess.run(
+        command, env={"PATH": "/usr/bin:/bin", **own}, capture_output=True, timeout=TIMEOUT_S,
+        check=False,
+    )  # fmt: skip
+
+
 def play(program: Path, attack: str, contestant: Contestant) -> Outcome:
     """One attack against one allocator."""
-    env = {"PATH": "/usr/bin:/bin", **contestant.env}
-    if contestant.library is not None:
-        env["LD_PRELOAD"] = str(contestant.library)
     try:
-        done = subprocess.run(
-            [program, attack], env=env, capture_output=True, timeout=TIMEOUT_S, check=False
-        )
+        done = started([program, attack], contestant.library, contestant.env)
     except subprocess.TimeoutExpired:
         return Outcome("hung", f"{TIMEOUT_S} s")
     try:
@@ -160,22 +175,20 @@ def play_all(
         return dict(zip(names, outcomes, strict=True))
 
 
-def known_levels(library: Path, build: Path) -> list[int]:
-    """0..3 where the library has the option HARDEN, else 0."""
-    env = {"LD_PRELOAD": str(library), "POOLSHIM_HELP": "1"}
-    command = [attacks_program(build), "--list"]
-    told = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stderr
-    return [0, 1, 2, 3] if "POOLSHIM_HARDEN" in told else [0]
+def is_known(library: Path, build: Path, level: str) -> bool:
+    """True where the library serves at this level and does not complain about it."""
+    env = {"POOLSHIM_HARDEN": level}
+    told = started([attacks_program(build), "--list"], library, env)
+    return told.returncode == 0 and b"POOLSHIM_HARDEN" not in told.stderr
 
 
-def poolshim_levels(build: Path, levels: Iterable[int]) -> list[Contestant]:
-    """poolshim at those of the levels that it knows; level 0 is what it does unasked."""
+def poolshim_levels(build: Path, levels: Iterable[str]) -> list[Contestant]:
+    """poolshim at those of the levels that it knows here; 0 is what it does unasked."""
     library = build / "libpoolshim.so"
-    known = known_levels(library, build)
     return [
-        Contestant(f"poolshim {level}", library, {"POOLSHIM_HARDEN": str(level)} if level else {})
+        Contestant(f"poolshim {level}", library, {"POOLSHIM_HARDEN": level} if level != "0" else {})
         for level in levels
-        if level in known
+        if level == "0" or is_known(library, build, level)
     ]
 
 
@@ -194,7 +207,7 @@ def contestants(build: Path, options: argparse.Namespace) -> list[Contestant]:
         if not Path(path).is_file():
             sys.exit(f"--allocator needs NAME=LIBRARY, not {addition!r}")
         found.append(Contestant(name, Path(path).resolve()))
-    found += poolshim_levels(build, (int(level) for level in options.levels.split(",")))
+    found += poolshim_levels(build, options.levels.split(","))
     only = set(options.only.split(",")) if options.only else None
     return [c for c in found if only is None or c.name in only or c.name.split()[0] in only]
 
@@ -212,17 +225,16 @@ def write_expected(results: list[dict[str, dict[str, Outcome]]]) -> None:
 
 
 def as_held(results: dict[str, dict[str, Outcome]]) -> dict[str, dict[str, Outcome]]:
-    """The same with poolshim's outcomes from expected.txt, of several the worst: the table of the
-    document then agrees with the figures that gen-docs takes from there."""
-    held = expected.read()
-    return {
+    """The same with poolshim's outcomes from expected.txt, of several the worst, at all levels: the
+    table of the document then agrees with the figures that gen-docs takes from there."""
+    held = {
         name: {
-            attack: Outcome(min(held[name][attack].split("|"), key=lambda kind: RANK[kind]), "held")
-            if name in held else outcome
-            for attack, outcome in outcomes.items()
+            attack: Outcome(min(kinds.split("|"), key=lambda kind: RANK[kind]), "held")
+            for attack, kinds in outcomes.items()
         }
-        for name, outcomes in results.items()
-    }  # fmt: skip
+        for name, outcomes in expected.read().items()
+    }
+    return {name: held.get(name, outcomes) for name, outcomes in results.items()} | held
 
 
 def differences(
@@ -265,7 +277,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
     parser.add_argument("--allocator", action="append", default=[], metavar="NAME=LIBRARY")
     parser.add_argument("--only", help="names of allocators, separated by commas")
-    parser.add_argument("--levels", default="0,1,2,3", help="of POOLSHIM_HARDEN")
+    parser.add_argument(
+        "--levels", default=",".join(expected.LEVELS), help="of POOLSHIM_HARDEN, as far as known"
+    )
     parser.add_argument("--match", default="", help="only attacks with this in their name")
     parser.add_argument("--runs", type=int, default=1, help="every second under load")
     parser.add_argument("--missed", action="store_true", help="list the missed attacks, and how")

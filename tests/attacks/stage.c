@@ -4,8 +4,10 @@
  * of remembered memory, which lies outside the heap. Calls libc; no locks.
  */
 #include "attack.h"
+#include "tests/arch/arch.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -112,12 +114,13 @@ static void pattern_check(const struct owned *entry) {
 /* ---- who owns what: the table is sorted by address ---- */
 
 /* Index of the first entry that ends after the address. */
-static size_t index_of(const char *address) {
+static size_t index_of(const char *pointer) {
+    uintptr_t address = stage_address(pointer);
     size_t low = 0;
     size_t high = owned_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (owned[middle].start + owned[middle].size > address) {
+        if (stage_address(owned[middle].start) + owned[middle].size > address) {
             high = middle;
         } else {
             low = middle + 1;
@@ -128,7 +131,7 @@ static size_t index_of(const char *address) {
 
 static size_t remember(char *start, size_t size, const char *label) {
     size_t index = index_of(start);
-    if (index < owned_count && owned[index].start < start + size) {
+    if (index < owned_count && stage_address(owned[index].start) < stage_address(start) + size) {
         stage_reached(owned[index].label != NULL ? owned[index].label : "one memory, two owners");
     }
     if (owned_count == OWNED_MAX) {
@@ -142,7 +145,7 @@ static size_t remember(char *start, size_t size, const char *label) {
 
 static size_t find(const void *start) {
     size_t index = index_of((const char *)start);
-    if (index == owned_count || owned[index].start != start) {
+    if (index == owned_count || stage_address(owned[index].start) != stage_address(start)) {
         stage_broken("the attack lost one of its blocks");
     }
     return index;
@@ -191,8 +194,8 @@ void stage_check(void) {
 
 char *stage_block_at(const void *address) {
     size_t index = index_of((const char *)address);
-    return index < owned_count && owned[index].start <= (const char *)address ? owned[index].start
-                                                                              : NULL;
+    bool is_in = index < owned_count && stage_address(owned[index].start) <= stage_address(address);
+    return is_in ? owned[index].start : NULL;
 }
 
 /* ---- what comes after ---- */
@@ -300,6 +303,8 @@ char *stage_chosen(void) {
     stage_own(chosen, sizeof chosen, "malloc returned the chosen address");
     return (char *)stage_hide(chosen);
 }
+
+uintptr_t stage_address(const void *pointer) { return (uintptr_t)pointer & TEST_ADDRESS_BITS; }
 
 void *stage_hide(const void *pointer) {
     void *hidden = (void *)(uintptr_t)pointer;

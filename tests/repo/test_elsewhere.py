@@ -49,6 +49,25 @@ def test_checker_finds_nothing_on_aarch64(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+def test_tagged_blocks_serve_on_aarch64(tmp_path: Path) -> None:
+    """The checker and the scenarios of POOLSHIM_HARDEN=mte; scripts/dev/test-elsewhere has more."""
+    scenarios = ("mte_blocks_serve", "mte_overflow_stops")
+    build("aarch64", TOOLS, tmp_path, "poolshim", "stress-checker",
+          *(f"scenario-{name}" for name in scenarios))  # fmt: skip
+    tunable = ["-E", "GLIBC_TUNABLES=glibc.cpu.name=kunpeng920"]  # see scripts/dev/test-elsewhere
+    emulator = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", *tunable]
+    emulator += ["-E", f"LD_PRELOAD={tmp_path / 'libpoolshim.so'}", "-E", "POOLSHIM_HARDEN=mte"]
+    folder = tmp_path / "tests" / "scenarios"
+    serving = run_captured([*emulator, folder / "mte_blocks_serve"], timeout=300)
+    assert serving.returncode == 0, serving.stderr[-2000:]
+    overflow = run_captured([*emulator, folder / "mte_overflow_stops"], timeout=60)
+    assert overflow.returncode == -11 and "poolshim: heap overflow" in overflow.stderr
+    checker = [tmp_path / "tests" / "stress" / "checker", f"--ops={OPERATIONS}"]
+    result = run_captured([*emulator, *checker, "--threads=4", "--max-live-bytes=33554432"], 300)
+    assert result.returncode == 0 and "poolshim:" not in result.stderr, result.stderr[-2000:]
+
+
+@pytest.mark.nightly
 def test_shim_serves_programs_of_musl(tmp_path: Path) -> None:
     """By the loader of musl: the checker, under `run`, which tells the two C libraries apart, and
     under `doctor`."""

@@ -295,7 +295,8 @@ FRESH_TEST(every_byte_around_a_block_is_checked) {
 }
 
 static void *claim_fault(void *block) {
-    struct ps_fault fault = {block, (uintptr_t)claim_fault, PS_FAULT_WRITE};
+    struct ps_fault fault = {
+        .address = block, .instruction = (uintptr_t)claim_fault, .access = PS_FAULT_WRITE};
     CHECK(ps_guard_claim(&fault));
     return NULL;
 }
@@ -312,7 +313,8 @@ FRESH_TEST(of_many_threads_that_fault_one_reports) {
         REQUIRE(pthread_join(threads[i], NULL) == 0);
     }
     CHECK_EQ(fault_traces, 1);
-    struct ps_fault elsewhere = {(const char *)&elsewhere, 1, PS_FAULT_READ};
+    struct ps_fault elsewhere = {
+        .address = (const char *)&elsewhere, .instruction = 1, .access = PS_FAULT_READ};
     CHECK(!ps_guard_claim(&elsewhere));
 }
 

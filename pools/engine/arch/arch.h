@@ -15,6 +15,7 @@
  *   front.h       of front/front.h: push and pop by restartable sequences
  *   vfork.h       of os/vfork.h: the call of vfork, where there are sequences
  *   probe.h       of os/probe.c: registers of arguments, and their names in notes
+ *   mte.h         of os/mte.h: tags of memory
  *   bytes.h       of os/bytes.c: words at any address, instructions that copy and fill
  *
  * generic/ has parts that need nothing of a processor. A processor has them if its own part

@@ -28,6 +28,9 @@
 #define PS_HARDEN_ZERO_ON_FREE 1    /* this level zeroes freed blocks and does nothing else */
 #define PS_HARDEN_CHECK_BLOCKS 2    /* from this level on, each block is checked individually */
 #define PS_HARDEN_LONG_QUARANTINE 3 /* from this level on, the quarantine is longer */
+/* No level: small blocks have memory tags and none of these checks; large ones are as at level 3.
+ * See harden/mte.h. */
+#define PS_HARDEN_MEMORY_TAGS 4
 
 /* In the order of the option's words. */
 enum ps_huge {
@@ -70,7 +73,7 @@ struct ps_config {
     struct ps_limit_setting limit_hard;   /* beyond it requests fail */
     struct ps_huge_setting huge;
     enum ps_foreign foreign;
-    uint32_t harden;       /* 0 to 3: see harden/hard.h */
+    uint32_t harden;       /* 0 to 3: see harden/hard.h; or PS_HARDEN_MEMORY_TAGS */
     uint32_t guard_sample; /* mean number of allocations per guarded sample; 0: none */
     uint32_t guard_slots;  /* live guarded blocks, 1 to PS_GUARD_SLOTS_LIMIT */
     bool profile;          /* sample allocations: see profile/profile.h; excludes the above */

@@ -6,6 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/front/shadow.h"
+#include "pools/engine/os/mte.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"
 
@@ -116,9 +117,9 @@ static bool open_sparse(struct ps_slab *slab) {
     return ps_page_cache_open(base + room.begin, room.end - room.begin);
 }
 
-/* The shadow bytes of other slabs in this memory may be left. */
+/* The shadow bytes of other slabs in this memory may be left. Blocks with memory tags have none. */
 static bool clear_shadow(const struct ps_slab *slab) {
-    for (size_t i = 0; i < slab->run.granules; i++) {
+    for (size_t i = 0; i < slab->run.granules && !ps_mte_is_on(); i++) {
         uint8_t *marks = ps_shadow_make_at(slab->run.base + i * PS_GRANULE_BYTES);
         if (marks == NULL) {
             return false;
@@ -141,7 +142,23 @@ bool ps_slab_open(struct ps_slab *slab, bool is_sparse) {
     return PS_LIKELY(!ps_page_cache_is_shut) || open_guarded(slab, is_sparse);
 }
 
+/* The pages of blocks that were used have their tags; those that were purged have none. */
+static void clear_tags(const struct ps_slab *slab) {
+    size_t page_bytes = ps_os_page_bytes();
+    bool was_used = slab->fresh > ps_slab_class(slab)->first;
+    size_t used_bytes = was_used ? slab->fresh * (size_t)ps_slab_class(slab)->block_bytes : 0;
+    for (size_t page = 0; page * page_bytes < used_bytes; page++) {
+        bool is_purged = slab->purged_pages != 0 && (slab->purged_pages >> page & 1) != 0;
+        if (!is_purged) { /* a longer slab than 16 pages has no purged ones */
+            ps_mte_fill(slab->run.base + page * page_bytes, page_bytes);
+        }
+    }
+}
+
 void ps_slab_shut(const struct ps_slab *slab) {
+    if (ps_mte_is_on()) {
+        clear_tags(slab);
+    }
     if (slab->guard != PS_SLAB_UNGUARDED) {
         ps_add_relaxed(&x_guarded, (uint32_t)-1); /* relaxed: as above */
     }

@@ -5,7 +5,9 @@
  * So an access one page, or a multiple of a granule, away from a block usually faults. The bits of
  * blocks that are not accessible stay 0: they are never handed out.
  *
- * There the blocks of a slab begin as never made, as far as their shadow bytes tell (shadow.h).
+ * There the blocks of a slab begin as never made, as far as their shadow bytes tell (shadow.h). If
+ * blocks have memory tags, all addresses of a slab are usable, and its memory has tags of 0 when it
+ * begins, and again when it ends, as all other memory of runs.
  *
  * Callers: store_lists.c, for a slab that no other thread knows; harden/. No locks.
  */

@@ -16,8 +16,8 @@
 
 #define HELD_LIMIT 64
 #define HELD_LIMIT_ZEROES 16 /* at level 1 */
-/* Inaccessible part of a run, from its start, at level 2. */
-#define SHUT_BYTES ((size_t)256 << 10)
+
+static size_t shut_most_bytes; /* inaccessible part of a run, from its start; constant */
 
 PS_UNDO_LOG(held_undo, 4);
 static struct ps_lock held_lock = PS_LOCK_INIT_UNDO(PS_RANK_HARD, &held_undo);
@@ -25,6 +25,8 @@ static PS_SPARSE struct ps_run *held[HELD_LIMIT]; /* ring */
 static size_t first;                              /* of the ring: the oldest */
 static size_t count;
 static size_t held_bytes;
+
+void ps_hard_large_start(size_t bytes) { shut_most_bytes = bytes; }
 
 static size_t bytes_of(const struct ps_run *run) {
     return (size_t)run->granules << PS_GRANULE_SHIFT;
@@ -47,16 +49,8 @@ static struct ps_run *take_oldest_locked(void) {
 }
 
 static bool is_over_locked(size_t bytes) {
-    return count == (ps_hard_is_on() ? HELD_LIMIT : HELD_LIMIT_ZEROES) ||
+    return count == (shut_most_bytes != 0 ? HELD_LIMIT : HELD_LIMIT_ZEROES) ||
            (count != 0 && held_bytes + bytes > PS_RETENTION_QUARANTINE_BYTES);
-}
-
-/* Bytes of a quarantined run that become inaccessible. Its memory remains resident: mapping and
- * zeroing it again, page by page, took 40 times as long as level 0 in a loop over blocks of
- * megabytes (bench/churn), and making such runs inaccessible as a whole 6 times. */
-static size_t shut_bytes(const struct ps_run *run) {
-    size_t bytes = bytes_of(run);
-    return ps_hard_level >= PS_HARDEN_LONG_QUARANTINE ? bytes : ps_min(bytes, SHUT_BYTES);
 }
 
 /* Returns a list, linked by next, to the page cache, or to partitions, which accept inaccessible
@@ -71,8 +65,9 @@ static void release_list(struct ps_run *list) {
 }
 
 void ps_hard_large_hold(struct ps_run *run) {
-    if (ps_hard_is_on()) {
-        (void)ps_os_protect(run->base, shut_bytes(run), false); /* refused: still accessible */
+    if (shut_most_bytes != 0) {
+        size_t bytes = ps_min(bytes_of(run), shut_most_bytes);
+        (void)ps_os_protect(run->base, bytes, false); /* refused: still accessible */
     }
     struct ps_run *list = NULL;
     uint32_t phase = ps_transit_begin();
@@ -107,7 +102,7 @@ void ps_hard_large_flush(void) {
 }
 
 void ps_hard_large_sweep(size_t bytes) {
-    if (ps_hard_is_on()) {
+    if (shut_most_bytes != 0) {
         return;
     }
     ps_lock_acquire(&held_lock);

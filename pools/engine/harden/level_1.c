@@ -11,6 +11,7 @@
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_large.h"
+#include "pools/engine/harden/promise.h"
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/harden/transit.h"
 #include "pools/engine/harden/wipe.h"
@@ -25,6 +26,7 @@ bool ps_level_1_start(const struct ps_config *config) {
     ps_stray_start(config);
     ps_hard_start(config);
     ps_guard_start(config);
+    ps_block_has_promises = true;
     return true;
 }
 

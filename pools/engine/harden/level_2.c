@@ -9,6 +9,7 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_large.h"
 #include "pools/engine/harden/hard_quarantine.h"
+#include "pools/engine/harden/promise.h"
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
@@ -19,16 +20,20 @@
 
 #include <errno.h>
 
-#define GUARD_SAMPLE 1000 /* default at level 3 */
+#define GUARD_SAMPLE 1000              /* default at level 3 */
+#define SHUT_BYTES ((size_t)256 << 10) /* of a quarantined large block, at level 2 */
 
 bool ps_level_2_start(const struct ps_config *config) {
     struct ps_config sampled = *config;
-    if (config->harden == PS_HARDEN_LONG_QUARANTINE && config->guard_sample == 0) {
+    bool is_long = config->harden == PS_HARDEN_LONG_QUARANTINE;
+    if (is_long && config->guard_sample == 0) {
         sampled.guard_sample = GUARD_SAMPLE;
     }
+    ps_hard_large_start(is_long ? PS_HARD_LARGE_WHOLE : SHUT_BYTES);
     ps_stray_start(config);
     ps_hard_start(config);
     ps_guard_start(&sampled);
+    ps_block_has_promises = true;
     return true;
 }
 

@@ -2,9 +2,9 @@
 /*
  * Checks of a caller's claims about a block that it frees: its size, its alignment, the family of
  * functions that made it. See promise.h. The reference is the requested size from level 2 on, the
- * size class at level 1, and the pages of large blocks; any longer block once memory has been
- * exhausted (heap/exhausted.h). Addresses that are not live blocks are not reported here, but by
- * the free that follows. Any thread that owns the block. No locks.
+ * size class at level 1 and of tagged blocks, and the pages of large blocks; any longer block once
+ * memory has been exhausted (heap/exhausted.h). Addresses that are not live blocks are not reported
+ * here, but by the free that follows. Any thread that owns the block. No locks.
  */
 #include "pools/engine/harden/promise.h"
 
@@ -17,23 +17,30 @@
 #include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/os/fatal.h"
+#include "pools/engine/os/mte.h"
 #include "pools/engine/os/os.h"
+
+bool ps_block_has_promises;
 
 static bool is_large(const struct ps_slot *slot, const void *block) {
     uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block existed */
     return (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block;
 }
 
-/* True if a block may be live. At level 1 its mark and the bitmap tell. */
-static bool is_live(const struct ps_slab *slab, const void *block) {
+/* True if a block may be live. At level 1 its mark and the bitmap tell. pointer: to the block, with
+ * its tag if it has one, here and below. */
+static bool is_live(const struct ps_slab *slab, const void *block, const void *pointer) {
+    if (ps_mte_is_on()) {
+        return ps_mte_load(block) == pointer;
+    }
     return ps_hard_is_on() ? ps_shadow_of_live(block) != NULL
                            : !ps_mark_is_set(block) && !ps_slab_is_free(slab, block);
 }
 
 /* The class of a small block that may be live; PS_CLASS_NONE: there is none. */
-static uint32_t class_at(struct ps_slot *slot, const void *block) {
+static uint32_t class_at(struct ps_slot *slot, const void *block, const void *pointer) {
     const struct ps_slab *slab = ps_slab_holding(slot, block);
-    bool is_one = slab != NULL && ps_slab_has_block(slab, block) && is_live(slab, block);
+    bool is_one = slab != NULL && ps_slab_has_block(slab, block) && is_live(slab, block, pointer);
     return is_one ? slab->class_index : PS_CLASS_NONE;
 }
 
@@ -62,9 +69,10 @@ static bool is_usable(size_t usable, size_t wanted) {
     return usable == wanted || (usable > wanted && ps_exhausted_has_lengthened());
 }
 
-void ps_block_check_size(const void *block, size_t bytes, size_t align) {
+void ps_block_check_size(const void *pointer, size_t bytes, size_t align) {
+    const char *block = ps_mte_strip(pointer);
     struct ps_slot *slot = ps_page_map_slot(block);
-    uint32_t class_index = class_at(slot, block);
+    uint32_t class_index = class_at(slot, block, pointer);
     bool is_as_said = ((uintptr_t)block & (align - 1)) == 0;
     if (class_index != PS_CLASS_NONE) {
         is_as_said = is_as_said && is_size(class_index, block, bytes, align);
@@ -109,7 +117,7 @@ void ps_block_check_family(void *block, enum ps_family family) {
         block_bytes = ps_large_usable(slot, block);
     } else {
         const uint8_t *mark = ps_shadow_of_live(block);
-        uint32_t class_index = class_at(slot, block);
+        uint32_t class_index = class_at(slot, block, block);
         if (mark == NULL) {
             return;
         }

@@ -9,9 +9,12 @@
 #include "pools/engine/heap/block.h"
 #include "pools/engine/heap/large.h"
 
-/* Aborts unless the block was requested with this size and alignment, a power of two. From level 1
- * on. */
-void ps_block_check_size(const void *block, size_t bytes, size_t align);
+/* True where sizes are checked: from level 1 on, and where blocks have memory tags. Written once.
+ */
+extern PS_HIDDEN bool ps_block_has_promises;
+
+/* Aborts unless the block was requested with this size and alignment, a power of two. */
+void ps_block_check_size(const void *pointer, size_t bytes, size_t align);
 
 /* Stores the family of functions that made a block. From level 2 on. */
 void ps_block_set_family(void *block, enum ps_family family);

@@ -12,6 +12,9 @@ static enum ps_mode_index wanted_by(const struct ps_config *config) {
     if (config->record) {
         return config->trace_memory != NULL ? PS_MODE_TRACED : PS_MODE_RECORDED;
     }
+    if (config->harden == PS_HARDEN_MEMORY_TAGS) {
+        return PS_MODE_TAGGED;
+    }
     if (config->harden != 0) {
         return config->harden >= PS_HARDEN_CHECK_BLOCKS ? PS_MODE_HARDENED : PS_MODE_ZEROED;
     }

@@ -39,6 +39,7 @@ enum ps_mode_index {
     PS_MODE_SAMPLED,   /* plain, with guarded samples */
     PS_MODE_ZEROED,    /* level 1 of POOLSHIM_HARDEN: free takes the slow path */
     PS_MODE_HARDENED,  /* levels 2 and 3: neither malloc nor free takes the fast path */
+    PS_MODE_TAGGED,    /* POOLSHIM_HARDEN=mte: memory tags; likewise */
     PS_MODE_RECORDED,
     PS_MODE_TRACED, /* recorded, with each call of some sections of time */
     PS_MODE_COUNT

@@ -14,6 +14,7 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/os/bytes.h"
+#include "pools/engine/os/mte.h"
 
 #include <errno.h>
 
@@ -197,7 +198,8 @@ void *ps_partition_alloc_plain(struct ps_partition *partition,
 }
 
 /* The bytes that a block counts for. */
-static size_t counted_bytes(const void *block, bool *is_large) {
+static size_t counted_bytes(const void *pointer, bool *is_large) {
+    const char *block = ps_mte_strip(pointer);
     struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_slab *slab = ps_slab_holding(slot, block);
     *is_large = slab == NULL;

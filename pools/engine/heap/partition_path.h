@@ -71,7 +71,7 @@ void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t al
 void *ps_partition_alloc_few(struct ps_partition *partition, size_t bytes);
 
 /* The partition of a live block; NULL: of the plain heap, or the address is none of a block. */
-struct ps_partition *ps_partition_of(const void *block);
+struct ps_partition *ps_partition_of(const void *pointer);
 
 /* ---- for the modes ---- */
 

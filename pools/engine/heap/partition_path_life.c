@@ -5,6 +5,7 @@
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/partition_path.h"
+#include "pools/engine/os/mte.h"
 
 /* ---- counts ---- */
 
@@ -129,10 +130,11 @@ bool ps_partition_leave(struct ps_partition *partition) {
 
 /* ---- blocks ---- */
 
-struct ps_partition *ps_partition_of(const void *block) {
+struct ps_partition *ps_partition_of(const void *pointer) {
     if (PS_LIKELY(ps_partition_end() == 0)) {
         return NULL;
     }
+    const char *block = ps_mte_strip(pointer); /* where memory is tagged */
     struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_slab *slab = ps_slab_holding(slot, block);
     if (slab != NULL) {

@@ -10,6 +10,7 @@
 #include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/harden/level.h"
 #include "pools/engine/harden/stray.h"
+#include "pools/engine/harden/tagged.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/large_path.h"
@@ -61,6 +62,14 @@ const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
                           .resize = ps_level_2_resize,
                           .usable = ps_level_2_usable,
                           .resize_in_place = ps_resize_refused},
+    [PS_MODE_TAGGED] = {.alloc = ps_tagged_alloc,
+                        .zalloc = ps_tagged_zalloc,
+                        .alloc_aligned = ps_tagged_alloc_aligned,
+                        .alloc_in = ps_tagged_alloc_in,
+                        .free_block = ps_tagged_free,
+                        .resize = ps_tagged_resize,
+                        .usable = ps_tagged_usable,
+                        .resize_in_place = ps_resize_refused},
     [PS_MODE_RECORDED] = {.alloc = ps_record_alloc,
                           .zalloc = ps_record_zalloc,
                           .alloc_aligned = ps_record_alloc_aligned,
@@ -136,6 +145,18 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                           .stray_usable = ps_stray_usable,
                           .tick = ps_mode_ignores_tick,
                           .fork_child = ps_level_1_fork_child},
+    [PS_MODE_TAGGED] = {.has_fast_alloc = false,
+                        .has_fast_free = false,
+                        .start = ps_tagged_start,
+                        .release_run = ps_hard_large_hold,
+                        .reclaim = ps_level_1_reclaim,
+                        .alloc_apart = ps_partition_alloc,
+                        .free_apart = ps_partition_free_small,
+                        .end_partition = ps_level_1_end_partition,
+                        .stray_free = ps_stray_free,
+                        .stray_usable = ps_stray_usable,
+                        .tick = ps_mode_ignores_tick,
+                        .fork_child = ps_level_1_fork_child},
     [PS_MODE_RECORDED] = {.has_fast_alloc = false,
                           .has_fast_free = false,
                           .start = ps_record_start,

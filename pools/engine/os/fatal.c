@@ -8,6 +8,7 @@
 
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/base/digits.h"
+#include "pools/engine/os/mte.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/signals.h"
 
@@ -83,6 +84,10 @@ PS_COLD PS_NORETURN void ps_check_failed(const char *text) {
 
 /* ---- faults ---- */
 
+/* As the kernel numbers them; headers of older systems lack them. */
+#define WITH_TAG_BITS 0x800 /* flag of an action: addresses have their tags */
+#define CODE_TAG_MISMATCH 9 /* of SIGSEGV */
+
 static const int signals[] = {SIGSEGV, SIGBUS};
 
 #define SIGNAL_COUNT (sizeof signals / sizeof signals[0])
@@ -129,7 +134,9 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     struct ps_signal_action *earlier = &previous[number == signals[0] ? 0 : 1];
     bool is_claimed = false;
     if (info->si_code > 0) {
-        struct ps_fault fault = {.address = info->si_addr};
+        struct ps_fault fault = {.address = info->si_addr,
+                                 .is_of_tags = ps_mte_is_on() && number == SIGSEGV &&
+                                               info->si_code == CODE_TAG_MISMATCH};
         ps_fault_read(context, &fault);
         is_claimed = claimant(&fault);
     }
@@ -142,7 +149,8 @@ static void on_fault(int number, siginfo_t *info, void *context) {
 
 PS_COLD void ps_fault_watch(ps_fault_claim *claim) {
     const struct ps_signal_action action = {.handler = (void (*)(int))(uintptr_t)on_fault,
-                                            .flags = SA_SIGINFO | SA_ONSTACK};
+                                            .flags = SA_SIGINFO | SA_ONSTACK |
+                                                     (ps_mte_is_on() ? WITH_TAG_BITS : 0)};
     claimant = claim;
     for (size_t i = 0; i < SIGNAL_COUNT; i++) {
         /* Save the present action first, so that no fault in between misses it. */

@@ -40,9 +40,10 @@ enum ps_fault_access {
 };
 
 struct ps_fault {
-    const char *address;         /* accessed address */
+    const char *address;         /* accessed address; with the pointer's tag if it is_of_tags */
     uintptr_t instruction;       /* address of the accessing instruction, 0 if unknown */
     enum ps_fault_access access; /* read or write */
+    bool is_of_tags;             /* the memory's tag is not the pointer's: mte.h */
 };
 
 /*

@@ -41,7 +41,8 @@ bool ps_os_purge(void *base, size_t bytes);
 
 /*
  * Revokes or restores access to a range; its contents are preserved. Returns false when the system
- * refuses (for example at the limit of mappings); the range may then have changed in part.
+ * refuses (for example at the limit of mappings); the range may then have changed in part. Restored
+ * access is that of memory with tags once ps_mte_start has succeeded (mte.h).
  */
 bool ps_os_protect(void *base, size_t bytes, bool is_accessible);
 

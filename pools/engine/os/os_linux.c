@@ -8,6 +8,7 @@
 #include "pools/engine/os/auxiliary.h"
 #include "pools/engine/os/clock.h"
 #include "pools/engine/os/hugetlb.h"
+#include "pools/engine/os/mte.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
 
@@ -97,7 +98,7 @@ bool ps_os_purge(void *base, size_t bytes) {
 }
 
 bool ps_os_protect(void *base, size_t bytes, bool is_accessible) {
-    long access = is_accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
+    long access = is_accessible ? PROT_READ | PROT_WRITE | ps_mte_access : PROT_NONE;
     return !ps_syscall_failed(ps_syscall3(SYS_mprotect, (long)base, (long)bytes, access));
 }
 

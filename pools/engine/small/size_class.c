@@ -36,7 +36,7 @@ PS_SPARSE PS_ALIGNED(2048) uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 +
 uint8_t ps_size_class_by_1[PS_FEW_BYTES + 1];
 size_t ps_size_class_guard_bytes;
 
-static uint32_t harden;          /* level: see harden/hard.h */
+static uint32_t harden;          /* see struct ps_config */
 static bool is_recorded;         /* each free is recorded: see record/record.h */
 static size_t usual_limit_bytes; /* of the classes of the same run without recording */
 
@@ -67,7 +67,12 @@ static uint16_t plan_granules(uint32_t block_bytes) {
 }
 
 /* True when each block is checked individually: levels 2 and 3 of harden/hard.h. */
-static bool is_checked(void) { return harden >= 2; }
+static bool is_checked(void) {
+    return harden >= PS_HARDEN_CHECK_BLOCKS && harden != PS_HARDEN_MEMORY_TAGS;
+}
+
+/* True when each block has a memory tag, which 16 bytes share: harden/mte.h. */
+static bool is_tagged(void) { return harden == PS_HARDEN_MEMORY_TAGS; }
 
 /*
  * A free streak recognises the next block by its address alone, so the addresses one step before
@@ -81,7 +86,8 @@ static void plan_blocks(struct ps_size_class *class) {
     bool leaves_ends = class->block_bytes <= STREAK_BLOCK_BYTES && !is_checked();
     class->has_streaks = leaves_ends && !is_recorded;
     class->first = leaves_ends ? 1 : 0;
-    if (leaves_ends && bytes % class->block_bytes == 0) {
+    bool ends_with_even = is_tagged() && class->limit % 2 != 0; /* the next slab begins with one */
+    if ((leaves_ends || ends_with_even) && bytes % class->block_bytes == 0) {
         class->limit--;
     }
 }
@@ -104,6 +110,9 @@ static uint32_t factor_of(uint32_t block_bytes, uint32_t granules) {
 }
 
 static void add_class(uint32_t block_bytes) {
+    if (is_tagged() && block_bytes % 16 != 0) {
+        return;
+    }
     struct ps_size_class *class = &ps_size_classes[ps_size_class_all_count++];
     class->block_bytes = block_bytes;
     class->granules = plan_granules(block_bytes);
@@ -153,9 +162,9 @@ static void fill_tables(void) {
 }
 
 /* 0 if a page is a large part of a granule. */
-static size_t guard_bytes(const struct ps_config *config) {
+static size_t guard_bytes(void) {
     size_t page_bytes = ps_os_page_bytes();
-    return config->harden >= 2 && page_bytes * 16 <= PS_GRANULE_BYTES ? page_bytes : 0;
+    return is_checked() && page_bytes * 16 <= PS_GRANULE_BYTES ? page_bytes : 0;
 }
 
 /* The largest class that is appended, at most. */
@@ -170,7 +179,7 @@ void ps_size_class_start(const struct ps_config *config) {
     ps_size_class_all_count = 0;
     harden = config->harden;
     is_recorded = config->record;
-    ps_size_class_guard_bytes = guard_bytes(config);
+    ps_size_class_guard_bytes = guard_bytes();
     for (uint32_t i = 0; i < config->class_count; i++) {
         add_class(config->class_bytes[i]);
     }

@@ -1,6 +1,7 @@
 // sources: shim/unwind.c shim/unwind_cache.c shim/unwind_object.c shim/preloaded/loader.c
 // sources: shim/unwind_head.c shim/unwind_pages.c shim/unwind_table.c shim/unwind_table_ops.c
-// sources: pools/engine/os/auxiliary.c pools/engine/os/clock.c pools/engine/os/os_linux.c
+// sources: pools/engine/os/auxiliary.c pools/engine/os/clock.c pools/engine/os/mte.c
+// sources: pools/engine/os/os_linux.c
 // libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*

@@ -5,6 +5,7 @@
  */
 #include "tests/stress/lib/shadow.h"
 
+#include "tests/arch/arch.h"
 #include "tests/stress/lib/finding.h"
 
 #include <stdint.h>
@@ -48,14 +49,17 @@ static uint64_t mask_of(uint64_t word, uint64_t first, uint64_t last) {
     return (~(uint64_t)0 >> (63 - (high - low))) << low;
 }
 
+/* Without the tag of a pointer to tagged memory. */
+static uint64_t address_in_map(const void *bytes) { return (uintptr_t)bytes & TEST_ADDRESS_BITS; }
+
 static const void *address_of(uint64_t word, uint64_t wrong_bits) {
     uint64_t unit = word * 64 + (uint64_t)__builtin_ctzll(wrong_bits);
     return (const void *)(uintptr_t)(unit * UNIT_BYTES);
 }
 
 const void *shadow_mark(const void *bytes, size_t size) {
-    uint64_t first = (uintptr_t)bytes / UNIT_BYTES;
-    uint64_t last = ((uintptr_t)bytes + (size == 0 ? 1 : size) - 1) / UNIT_BYTES;
+    uint64_t first = address_in_map(bytes) / UNIT_BYTES;
+    uint64_t last = (address_in_map(bytes) + (size == 0 ? 1 : size) - 1) / UNIT_BYTES;
     if (last / 64 >= word_count) {
         finding_report("block %p lies above the map of live bytes", bytes);
     }
@@ -70,8 +74,8 @@ const void *shadow_mark(const void *bytes, size_t size) {
 }
 
 const void *shadow_clear(const void *bytes, size_t size) {
-    uint64_t first = (uintptr_t)bytes / UNIT_BYTES;
-    uint64_t last = ((uintptr_t)bytes + (size == 0 ? 1 : size) - 1) / UNIT_BYTES;
+    uint64_t first = address_in_map(bytes) / UNIT_BYTES;
+    uint64_t last = (address_in_map(bytes) + (size == 0 ? 1 : size) - 1) / UNIT_BYTES;
     if (last / 64 >= word_count) {
         finding_report("block %p lies above the map of live bytes", bytes);
     }
