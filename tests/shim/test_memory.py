@@ -21,9 +21,9 @@ pytestmark = pytest.mark.preload
 
 # Half of it is the library's own file, which processes share; 51 KiB of that came with hardening, 8
 # with recording, 28 with heaps that are taken from idle threads and purging in steps, 16 with
-# medium blocks, 40 with fronts, 96 with the functions of other allocators and allocation tokens. How
-# much of a file a fault maps depends on the sizes of folios in the page cache: 332 to 492 KiB were
-# measured with copies of the same library.
+# medium blocks, 40 with fronts, 96 with allocation tokens and the functions of other allocators.
+# How much of a file a fault maps depends on the sizes of folios in the page cache: 332 to 492 KiB
+# were measured with copies of the same library.
 START_KIB_MAX = 740
 ROUNDS = 15
 
