@@ -251,6 +251,23 @@ FRESH_TEST(level_3_serves_partitions) {
     churn_in_mode();
 }
 
+/* A class of partitions alone, beyond small_max_bytes. */
+FRESH_TEST(level_2_quarantines_longer_blocks_of_partitions) {
+    engine_config.harden = 2;
+    engine_config.small_max_bytes = 512;
+    struct ps_partition *part = ps_partition_create(NULL, 0);
+    REQUIRE(part != NULL);
+    for (int i = 0; i < 4000; i++) {
+        void *first = ps_partition_alloc(part, 2000, 1, false);
+        ps_heap_free(first);
+        for (int frees = 0; frees < 8; frees++) {
+            void *other = ps_partition_alloc(part, 2000, 1, false);
+            CHECK(other != first);
+            ps_heap_free(other);
+        }
+    }
+}
+
 FRESH_TEST(level_3_exchanges_blocks_between_threads) {
     engine_config.harden = 3;
     exchange_in_threads();

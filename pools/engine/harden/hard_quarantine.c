@@ -26,7 +26,7 @@ static size_t places_of(size_t block_bytes) {
 
 void ps_hard_quarantine_start(void) {
     size_t all = 0;
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+    for (uint32_t i = 0; i < ps_size_class_all_count; i++) {
         size_t count = places_of(ps_size_classes[i].block_bytes);
         ps_hard_table.places[i] = (struct ps_hard_places){(uint16_t)all, (uint16_t)count};
         all += count;
@@ -57,7 +57,7 @@ static void walk(void (*visit)(uint32_t class_index, void **places, size_t count
     for (size_t i = 0; i < PS_HARD_SHARDS; i++) {
         /* acquire: as in ps_hard_shard_here. */
         struct ps_hard_shard *shard = ps_load_acquire(&ps_hard_table.x_shards[i]);
-        for (uint32_t class_index = 0; shard != NULL && class_index < ps_size_class_count;
+        for (uint32_t class_index = 0; shard != NULL && class_index < ps_size_class_all_count;
              class_index++) {
             const struct ps_hard_places *places = &ps_hard_table.places[class_index];
             visit(class_index, &shard->x_held[places->first], places->count);
