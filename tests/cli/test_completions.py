@@ -84,7 +84,7 @@ def test_bash(scripts: Path, place: Path, words: str, wanted: str) -> None:
 
 
 def test_bash_offers_nothing_where_nothing_is_known(scripts: Path) -> None:
-    for words in (["run", "--harden", ""], ["no-such-command", "-"], ["trim", "1"]):
+    for words in (["run", "--guard-slots", ""], ["no-such-command", "-"], ["trim", "1"]):
         assert bash_offers(scripts, *words) == [""]
 
 
