@@ -187,8 +187,8 @@ def test_a_heap_sample_is_read_by_pprofs_format(run_shim: RunShim, tmp_path: Pat
 }
 """
     source.write_text(scenario[: scenario.index("int main() {")] + shown)
-    include = f"-I{ROOT / 'tests' / 'scenarios'}"
-    built = run_captured(["c++", "-w", "-O1", include, source, "-o", program, "-pthread"])
+    include = (f"-I{ROOT}", f"-I{ROOT / 'tests' / 'scenarios'}")
+    built = run_captured(["c++", "-w", "-O1", *include, source, "-o", program, "-pthread"])
     assert built.returncode == 0, built.stderr
     env = {"POOLSHIM_PROFILE": str(tmp_path / "p.pb.gz"), "POOLSHIM_PROFILE_INTERVAL": "4096"}
     lines = run_shim([program], env=env).stdout.splitlines()
