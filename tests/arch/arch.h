@@ -13,7 +13,6 @@
 
 #include "pools/engine/arch/arch.h"
 
-#include <linux/audit.h>
 #include <stdbool.h>
 #include <stdint.h>
 

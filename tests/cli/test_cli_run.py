@@ -128,7 +128,7 @@ def test_script_without_first_line_runs_in_the_shell(tmp_path: Path, shim: Path)
 @each_row(("name", "kind", "range_text"), [o for o in OPTIONS if o[0] != "HELP"])
 def test_every_option_has_its_flag(name: str, kind: str, range_text: str) -> None:
     value = SAMPLES.get(kind) or range_text.split("|")[-1]
-    value = {"MMAP_MIN": "1MiB"}.get(name, value)
+    value = {"MMAP_MIN": "1MiB", "HARDEN": "2"}.get(name, value)  # mte: not on all processors
     words = [f"{flag_of(name)}={value}"]
     assert f"POOLSHIM_{name}={value}" in poolshim("run", *words, "env").stdout.splitlines()
     if kind not in ("SWITCH", "REPORT"):
@@ -150,8 +150,8 @@ def test_the_library_takes_what_the_flags_say() -> None:
 @each_row(
     ("words", "line"),
     [
-        (["--harden", "9"], '--harden: "9" is above the maximum, 3'),
-        (["--harden=-1"], '--harden: "-1" is not a whole number'),
+        (["--harden", "9"], '--harden: "9" is not one of 0, 1, 2, 3, mte'),
+        (["--harden=-1"], '--harden: "-1" is not one of 0, 1, 2, 3, mte'),
         (["--huge", "yes"], '--huge: "yes" is not one of auto, thp, off, hugetlb'),
         (["--verbose=perhaps"], '--verbose: "perhaps" is not one of 0, 1, true, false, on, off'),
         (["--size-classes", "16,40"],

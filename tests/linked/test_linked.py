@@ -221,7 +221,7 @@ def test_settings(way: Way, archive: Path, tmp_path: Path) -> None:
     program = link(tmp_path, "libc_alone.c", way, archive.parent, "-Wl,--undefined=malloc")
     wrong = run_captured([program], env=environment(POOLSHIM_HARDEN="9"))
     assert wrong.returncode == 0 and wrong.stdout == "linked\n"
-    assert wrong.stderr == 'poolshim: POOLSHIM_HARDEN: "9" is above the maximum, 3; using 0\n'
+    assert wrong.stderr == 'poolshim: POOLSHIM_HARDEN: "9" is not one of 0, 1, 2, 3, mte; using 0\n'
     strict = environment(POOLSHIM_HARDEN="9", POOLSHIM_STRICT="1")
     assert run_captured([program], env=strict).returncode == 78
     for padding in range(4):  # the size of the environment once decided where it was looked for
