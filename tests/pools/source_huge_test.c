@@ -20,7 +20,7 @@
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)
 
-static enum { PAGES_GIVEN, PAGES_USED_UP, PAGES_UNKNOWN, NO_ADDRESSES } pages;
+static enum { PAGES_GIVEN, PAGES_USED_UP } pages;
 static struct {
     size_t count; /* of mappings of huge pages */
     size_t bytes; /* of the last one, with its flags */
@@ -51,9 +51,7 @@ NOT_WATCHED void *mmap(void *address, size_t bytes, int protection, int flags, i
     long result;
     if (!is_huge) {
         result = ps_syscall6(SYS_mmap, (long)address, (long)bytes, protection, flags, fd, offset);
-    } else if (pages == PAGES_UNKNOWN) {
-        result = -EINVAL;
-    } else if (pages == NO_ADDRESSES || (pages == PAGES_USED_UP && !is_probe)) {
+    } else if (pages == PAGES_USED_UP && !is_probe) {
         result = -ENOMEM;
     } else {
         result = map_aligned(bytes, protection, flags);
@@ -195,12 +193,6 @@ TEST(what_cannot_be_is_refused) {
     CHECK(!ps_source_huge_init(&huge, (size_t)1 << 63, 0) && errno == EINVAL);
     CHECK(!ps_source_huge_init(&huge, 2 * MIB, 2) && errno == EINVAL);
     CHECK(take(&huge.source, 1, 1) == NULL && errno == ENOMEM);
-    pages = PAGES_UNKNOWN;
-    CHECK(!ps_source_huge_init(&huge, 2 * MIB, 0) && errno == ENOSYS);
-    CHECK(take(&huge.source, 2 * MIB, 1) == NULL && errno == ENOMEM);
-    pages = NO_ADDRESSES;
-    CHECK(!ps_source_huge_init(&huge, 2 * MIB, 0) && errno == ENOMEM);
-    pages = PAGES_GIVEN;
     huge = make(2 * MIB, 0);
     CHECK(take(&huge.source, SIZE_MAX, 1) == NULL && errno == ENOMEM);
     CHECK(take(&huge.source, PTRDIFF_MAX, 1) == NULL && errno == ENOMEM);
