@@ -19,7 +19,7 @@ from table import each_row
 
 # The way up: the core calls the modes through these tables alone (pools/engine/heap/mode.h).
 TABLES = {"ps_mode_entries", "ps_mode_hooks"}
-CYCLE_MAX = 2  # objects
+CYCLE_MAX = 8  # objects
 FUNCTIONS = "TW"
 DEFINED = "TWVBDR"
 
