@@ -3,7 +3,6 @@
  * No tags of memory.
  */
 
-#define PS_MTE_NUMBERS "" /* of registers, for instructions by number */
 #define PS_MTE_HAS_INSTRUCTIONS false
 
 static inline char *ps_mte_draw(char *pointer, uint64_t excluded) {
