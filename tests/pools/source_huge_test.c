@@ -11,8 +11,9 @@
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
 #include "tests/pools/modes.h"
+#include "tests/pools/refused_call.h"
 #include "tests/pools/source_chunks.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/fresh.h"
 
 #include <sys/mman.h>
 
@@ -198,6 +199,21 @@ TEST(what_cannot_be_is_refused) {
     CHECK(take(&huge.source, PTRDIFF_MAX, 1) == NULL && errno == ENOMEM);
     CHECK(take(&huge.source, 2 * MIB, 3) == NULL && errno == EINVAL);
     CHECK(take(&huge.source, 2 * MIB, 128 * KIB) == NULL && errno == EINVAL);
+}
+
+/* The probe is a system call, past this file's mmap: the system refuses it. */
+FRESH_TEST(a_system_without_such_pages_is_told) {
+    struct ps_source_huge huge;
+    refuse_call(SYS_mmap, EINVAL);
+    CHECK(!ps_source_huge_init(&huge, 2 * MIB, 0) && errno == ENOSYS);
+    CHECK(take(&huge.source, 2 * MIB, 1) == NULL && errno == ENOMEM);
+}
+
+FRESH_TEST(a_process_without_addresses_is_told) {
+    struct ps_source_huge huge;
+    refuse_call(SYS_mmap, ENOMEM);
+    CHECK(!ps_source_huge_init(&huge, 2 * MIB, 0) && errno == ENOMEM);
+    CHECK(take(&huge.source, 2 * MIB, 1) == NULL && errno == ENOMEM);
 }
 
 UNIT_MAIN
