@@ -23,17 +23,20 @@
 
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/heap/front_thread.h"
+#include "pools/engine/heap/large.h"
+#include "pools/engine/heap/length.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define PS_COUNTING_CALLS 1024
+#define PS_COUNTING_ALL_CALLS UINT32_MAX
 
 /* The own front of a thread whose frees are counted. */
 extern PS_HIDDEN struct ps_front ps_front_counting;
 
-/* ---- questions ----
+/* ---- questions: counting_begin.c ----
  * Each begins to count, or goes on. The words are the thread's, and change until it ends. */
 
 /* NULL: memory is exhausted, or the thread's destructors have run. */
@@ -55,33 +58,12 @@ static inline bool ps_counting_is_exact(void) {
     return ps_front_thread.windows->bytes.exact_calls != 0;
 }
 
-/* Counts what other threads request up to an event. The first one may have no record yet. */
-void ps_counting_add_first(int64_t bytes);
-static inline void ps_counting_add_requested(int64_t bytes) {
-    uint64_t *allocated = &ps_front_thread.windows->bytes.x_allocated;
-    if (PS_UNLIKELY(*allocated == 0)) { /* that of no thread, too */
-        ps_counting_add_first(bytes);
-    } else {
-        /* relaxed: this thread writes; other processes read. */
-        ps_store_relaxed(allocated, *allocated + (uint64_t)bytes);
-    }
-}
-
 /* Called at an event of a counted thread: notes the request, by what the countdown says. Returns
  * the bytes requested since the last event. */
 int64_t ps_counting_note_event(void);
 
 /* armed_bytes of a counted thread: more than any countdown begins at. */
 #define PS_COUNTING_ARMED UINT32_MAX
-
-/* Called before it for a block above the classes, which may be longer than requests of so many
- * bytes get. */
-void ps_counting_add_longer(const void *block, size_t bytes);
-static inline void ps_counting_note_large(const void *block, size_t bytes) {
-    if (PS_UNLIKELY(ps_counting_is_exact())) {
-        ps_counting_add_longer(block, bytes);
-    }
-}
 
 /* Arms the countdown of a counted thread. False: it is none, or none any more. */
 bool ps_counting_arm(void);
@@ -98,10 +80,25 @@ static inline bool ps_counting_enter(void) {
     words->own = NULL;
     return true;
 }
-void ps_counting_leave(void);
+static inline void ps_counting_leave(void) {
+    struct ps_front_words *words = &ps_front_thread;
+    ps_front_close_streak();             /* its blocks would be freed without a slow path */
+    if (PS_LIKELY(words->own == NULL)) { /* the thread has not ended meanwhile */
+        words->own = &ps_front_counting;
+    }
+}
 
-/* Counts a block that is no request of the countdown's: one of a partition. */
+/* Counts bytes of a counted thread that are in no request of the countdown. */
 void ps_counting_add_allocated(size_t bytes);
+
+/* Called before the event of a block above the classes, which may be longer than requests of so
+ * many bytes get. */
+static inline void ps_counting_note_large(const void *block, size_t bytes) {
+    if (PS_UNLIKELY(ps_counting_is_exact())) {
+        size_t usable = ps_large_usable(ps_page_map_slot(block), block);
+        ps_counting_add_allocated(usable - ps_length_of(bytes, 1));
+    }
+}
 
 /* Counts a freed block, if the thread's frees are counted; a thread that has entered counts by the
  * second. */
@@ -112,11 +109,11 @@ static inline void ps_counting_note_free(size_t bytes) {
     }
 }
 
-/* Counts a block above the classes that was resized without a copy, of a counted thread. */
-void ps_counting_add_resized(size_t old_bytes, const void *block);
+/* Counts a block above the classes that was resized without a copy. */
 static inline void ps_counting_note_resize(size_t old_bytes, const void *block) {
     if (PS_UNLIKELY(ps_counting_is_exact())) {
-        ps_counting_add_resized(old_bytes, block);
+        ps_counting_add_allocated(ps_large_usable(ps_page_map_slot(block), block));
+        ps_counting_note_free(old_bytes);
     }
 }
 

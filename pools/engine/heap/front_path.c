@@ -37,12 +37,7 @@ uint64_t ps_front_rounding(uint32_t class_index) {
 
 /* A place for a range; NULL: the thread may have no window. */
 static ps_range *window_of(size_t class_index) {
-    struct ps_front_words *words = &ps_front_thread;
-    if (words->windows == &ps_windows_none && ps_front_end_is_noted()) {
-        struct ps_windows *windows = ps_windows_acquire();
-        words->windows = windows != NULL ? windows : &ps_windows_none;
-    }
-    return words->windows != &ps_windows_none ? &words->windows->x_ranges[class_index] : NULL;
+    return ps_front_has_windows() ? &ps_front_thread.windows->x_ranges[class_index] : NULL;
 }
 
 /* Puts a block that the store has handed out into the front, or back. */

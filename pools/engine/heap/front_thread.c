@@ -43,6 +43,17 @@ void ps_front_engine_start(void) {
 
 /* ---- samples ---- */
 
+/* Counts what a thread has requested up to an event. Its first event gives it a record. */
+static void count_requested(int64_t bytes) {
+    bool has_record = ps_front_thread.windows != &ps_windows_none;
+    if (PS_UNLIKELY(!has_record) && (bytes <= 0 || !ps_front_has_windows())) {
+        return;
+    }
+    uint64_t *allocated = &ps_front_thread.windows->bytes.x_allocated;
+    /* relaxed: this thread writes; other processes read. */
+    ps_store_relaxed(allocated, *allocated + (uint64_t)bytes);
+}
+
 /* The same, of a counted thread. */
 static PS_COLD bool count_exactly(void) {
     struct ps_front_words *words = &ps_front_thread;
@@ -67,7 +78,7 @@ bool ps_front_count_bytes(void) {
     if (PS_UNLIKELY(words->armed_bytes == PS_COUNTING_ARMED)) {
         return count_exactly();
     }
-    ps_counting_add_requested(bytes);
+    count_requested(bytes);
     if (ps_mode.hook.count_bytes != NULL) {
         int64_t sample_bytes = ps_mode.hook.count_bytes(&words->sampler, bytes, &is_due);
         next = sample_bytes < next ? sample_bytes : next;
@@ -93,6 +104,15 @@ bool ps_front_end_is_noted(void) {
     bool will_end = ps_thread_will_end(); /* false before there is a key */
     words->end = will_end ? PS_FRONT_END_NOTED : PS_FRONT_END_UNKNOWN;
     return words->end == PS_FRONT_END_NOTED;
+}
+
+bool ps_front_has_windows(void) {
+    struct ps_front_words *words = &ps_front_thread;
+    if (words->windows == &ps_windows_none && ps_front_end_is_noted()) {
+        struct ps_windows *windows = ps_windows_acquire();
+        words->windows = windows != NULL ? windows : &ps_windows_none;
+    }
+    return words->windows != &ps_windows_none;
 }
 
 /* Covers the beginning of threads, and the emptying of fronts by the only one. */

@@ -79,6 +79,10 @@ bool ps_front_begin_to_free(void);
 /* True if the thread may have windows and streaks: its destructors will run, and have not. */
 bool ps_front_end_is_noted(void);
 
+/* Gives the thread a record of windows if it has none. False: it may have none, or memory is
+ * exhausted. */
+bool ps_front_has_windows(void);
+
 /* The first thread's own front becomes that of an id: it is about to create another thread. No
  * effect on others. */
 void ps_front_share_own(void);

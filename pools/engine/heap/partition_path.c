@@ -211,7 +211,7 @@ static size_t counted_bytes(const void *pointer, bool *is_large) {
 static void count_bytes(size_t bytes) {
     struct ps_front_words *words = &ps_front_thread;
     if (PS_UNLIKELY(ps_counting_is_exact())) { /* malloc has other lengths above its classes */
-        ps_counting_add_allocated(bytes - ps_block_length(bytes, 1));
+        ps_counting_add_allocated(bytes - ps_length_of(bytes, 1));
     }
     words->left_bytes -= (int64_t)ps_min(bytes, words->large_most_bytes);
     if (PS_UNLIKELY(words->left_bytes < 0) && words->own != &ps_front_none) {
