@@ -7,57 +7,21 @@
 // pool in which eight samples have been freed, shuffled, and one in the order of the case.
 #include "nodes.hpp"
 
-#include <random>
-
 namespace {
+
+using nodes_bench::Order;
 
 constexpr std::size_t NODE_COUNT = 1024;
 constexpr std::size_t ARRAY_COUNT = 512;
 constexpr double SAMPLE_COUNT = 1024;
 constexpr unsigned USED_COUNT = 8; // samples before the steady ones: all memory has been used
 
-enum class Order { single, bulk, reversed, butterfly };
-
-void reorder(std::vector<void *> &objects, Order order) {
-    if (order == Order::reversed) {
-        std::reverse(objects.begin(), objects.end());
-    } else if (order == Order::butterfly) {
-        std::shuffle(objects.begin(), objects.end(), std::mt19937{});
-    }
-}
-
 template <std::size_t length> constexpr std::size_t count_of() {
     return length == 1 ? NODE_COUNT : ARRAY_COUNT;
 }
 
-template <Order order, std::size_t length, class Pool> double sample(Pool &pool) {
-    constexpr std::size_t count = count_of<length>();
-    static std::vector<void *> objects;
-    contest::Timer timer;
-    if (order == Order::single) {
-        timer.start();
-        for (std::size_t i = 0; i < count; i++) {
-            void *object = pool.alloc(length);
-            contest::keep(object);
-            pool.free(object, length);
-        }
-        timer.stop();
-        return timer.ms();
-    }
-    objects.clear();
-    objects.reserve(count);
-    timer.start();
-    for (std::size_t i = 0; i < count; i++) {
-        objects.push_back(pool.alloc(length));
-    }
-    timer.stop();
-    reorder(objects, order);
-    timer.start();
-    for (void *object : objects) {
-        pool.free(object, length);
-    }
-    timer.stop();
-    return timer.ms();
+template <Order order, std::size_t length, class Pool> double sample_of(Pool &pool) {
+    return nodes_bench::sample(pool, order, count_of<length>(), length);
 }
 
 template <class Pool, Order order, std::size_t bytes, std::size_t length, bool is_steady>
@@ -69,16 +33,16 @@ double one_sample() {
         if (!is_used) {
             contest::is_counting() = false;
             for (unsigned i = 0; i < USED_COUNT; i++) {
-                sample<Order::butterfly, length>(pool);
+                sample_of<Order::butterfly, length>(pool);
             }
-            sample<order, length>(pool);
+            sample_of<order, length>(pool);
             contest::is_counting() = true;
             is_used = true;
         }
-        return sample<order, length>(pool);
+        return sample_of<order, length>(pool);
     } else {
         Pool pool(bytes, count);
-        return sample<order, length>(pool);
+        return sample_of<order, length>(pool);
     }
 }
 

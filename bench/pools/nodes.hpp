@@ -8,6 +8,7 @@
 
 #include <poolshim/pool.h>
 #include <poolshim/slice.h>
+#include <random>
 
 #if __has_include(<boost/pool/pool.hpp>)
 #include <boost/pool/pool.hpp>
@@ -22,6 +23,49 @@
 #endif
 
 namespace nodes_bench {
+
+enum class Order { single, bulk, reversed, butterfly };
+
+inline void reorder(std::vector<void *> &objects, Order order) {
+    if (order == Order::reversed) {
+        std::reverse(objects.begin(), objects.end());
+    } else if (order == Order::butterfly) {
+        std::shuffle(objects.begin(), objects.end(), std::mt19937{});
+    }
+}
+
+// Milliseconds of `count` allocations and frees in an order. Inlined, so that a constant length
+// costs no branch.
+template <class Pool>
+[[gnu::always_inline]] inline double sample(Pool &pool, Order order, std::size_t count,
+                                            std::size_t length) {
+    static std::vector<void *> objects;
+    contest::Timer timer;
+    if (order == Order::single) {
+        timer.start();
+        for (std::size_t i = 0; i < count; i++) {
+            void *object = pool.alloc(length);
+            contest::keep(object);
+            pool.free(object, length);
+        }
+        timer.stop();
+        return timer.ms();
+    }
+    objects.clear();
+    objects.reserve(count);
+    timer.start();
+    for (std::size_t i = 0; i < count; i++) {
+        objects.push_back(pool.alloc(length));
+    }
+    timer.stop();
+    reorder(objects, order);
+    timer.start();
+    for (void *object : objects) {
+        pool.free(object, length);
+    }
+    timer.stop();
+    return timer.ms();
+}
 
 class Malloc {
   public:

@@ -9,13 +9,14 @@
 #include "nodes.hpp"
 
 #include <poolshim/stack.h>
-#include <random>
 
 #if __has_include(<foonathan/memory/memory_stack.hpp>)
 #include <foonathan/memory/memory_stack.hpp>
 #endif
 
 namespace {
+
+using nodes_bench::Order;
 
 constexpr double SAMPLE_COUNT = 1024;
 
@@ -62,7 +63,6 @@ class PsStack {
     ps_stack *stack_;
 };
 
-enum class Order { single, bulk, bulk_reversed, butterfly };
 constexpr const char *ORDERS[] = {"single", "bulk", "bulk_reversed", "butterfly"};
 
 struct Row {
@@ -78,50 +78,17 @@ struct Row {
     }
 };
 
-void reorder(std::vector<void *> &objects, Order order) {
-    if (order == Order::bulk_reversed) {
-        std::reverse(objects.begin(), objects.end());
-    } else if (order == Order::butterfly) {
-        std::shuffle(objects.begin(), objects.end(), std::mt19937{});
-    }
-}
-
-template <class Pool> double sample(const Row &row) {
-    static std::vector<void *> objects;
+template <class Pool> double sample_of(const Row &row) {
     std::size_t length = row.length == 0 ? 1 : row.length;
     Pool pool(row.bytes, row.count * length);
-    contest::Timer timer;
-    if (row.order == Order::single) {
-        timer.start();
-        for (std::size_t i = 0; i < row.count; i++) {
-            void *object = pool.alloc(length);
-            contest::keep(object);
-            pool.free(object, length);
-        }
-        timer.stop();
-        return timer.ms();
-    }
-    objects.clear();
-    objects.reserve(row.count);
-    timer.start();
-    for (std::size_t i = 0; i < row.count; i++) {
-        objects.push_back(pool.alloc(length));
-    }
-    timer.stop();
-    reorder(objects, row.order);
-    timer.start();
-    for (void *object : objects) {
-        pool.free(object, length);
-    }
-    timer.stop();
-    return timer.ms();
+    return nodes_bench::sample(pool, row.order, row.count, length);
 }
 
 template <class Pool> void enter(const char *pool, const Row &row) {
     auto pass = [row](double scale) {
-        double best = sample<Pool>(row);
+        double best = sample_of<Pool>(row);
         for (double i = 1; i < SAMPLE_COUNT * scale; i++) {
-            best = std::min(best, sample<Pool>(row));
+            best = std::min(best, sample_of<Pool>(row));
         }
         return best;
     };
@@ -144,7 +111,7 @@ void enter_all(const Row &row) {
 }
 
 const bool are_entered = [] {
-    for (Order order : {Order::single, Order::bulk, Order::bulk_reversed, Order::butterfly}) {
+    for (Order order : {Order::single, Order::bulk, Order::reversed, Order::butterfly}) {
         for (std::size_t count : {256, 512, 1024}) {
             for (std::size_t bytes : {1, 2, 4, 8, 256}) {
                 enter_all({order, count, bytes, 0});
