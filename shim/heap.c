@@ -13,7 +13,6 @@
 #include "pools/engine/heap/block.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/partition_path.h"
-#include "pools/engine/os/bytes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -151,12 +150,7 @@ void *poolshim_heap_realloc(poolshim_heap *heap, void *block, size_t bytes) {
     if (ps_partition_of(block) == partition) {
         return ps_block_resize(block, bytes);
     }
-    void *copy = alloc(heap, bytes, 1, false);
-    if (copy != NULL) {
-        (void)ps_bytes_copy_block(copy, block, ps_min(ps_block_usable(block), bytes));
-        ps_heap_free(block);
-    }
-    return copy;
+    return ps_block_move(alloc(heap, bytes, 1, false), block, bytes);
 }
 
 poolshim_heap *poolshim_heap_of(const void *block) {

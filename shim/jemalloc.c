@@ -152,13 +152,7 @@ PS_EXPORT void sdallocx(void *block, size_t size, int flags) {
 
 /* A copy has the old block's usable bytes, as far as they fit. */
 static void *resize_by_copy(struct place place, void *block, size_t length, int flags) {
-    size_t usable = ps_block_usable(block);
-    void *copy = allocate(place, length, flags);
-    if (copy != NULL) {
-        ps_bytes_copy_block(copy, block, ps_min(usable, length));
-        ps_heap_free(block);
-    }
-    return copy;
+    return ps_block_move(allocate(place, length, flags), block, length);
 }
 
 /* Blocks above the classes may move by moving pages, as in realloc, which leaves them in their part

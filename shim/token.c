@@ -19,7 +19,6 @@
  */
 #include "pools/engine/heap/bootstrap.h"
 #include "pools/engine/heap/partition_path.h"
-#include "pools/engine/os/bytes.h"
 #include "pools/engine/os/os.h"
 #include "shim/cxx.h"
 
@@ -111,12 +110,7 @@ static PS_NOINLINE PS_NOCLONE void *token_calloc(size_t count, size_t size, size
 }
 
 static void *move(void *block, size_t size, size_t slot) {
-    void *copy = token_malloc(size, slot);
-    if (copy != NULL) {
-        (void)ps_bytes_copy_block(copy, block, ps_min(ps_block_usable(block), size));
-        ps_heap_free(block);
-    }
-    return copy;
+    return ps_block_move(token_malloc(size, slot), block, size);
 }
 
 /* The block is in the partition of the call's id afterwards. Id 0, which stands for types that the

@@ -9,6 +9,7 @@
 #include "pools/engine/heap/length.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/start.h"
+#include "pools/engine/os/bytes.h"
 
 void *ps_block_zalloc(size_t bytes) {
     return PS_LIKELY(ps_engine_may_serve()) ? ps_mode.entry.zalloc(bytes)
@@ -34,6 +35,14 @@ size_t ps_block_usable(const void *block) {
 void *ps_block_resize(void *block, size_t bytes) {
     return PS_LIKELY(ps_engine_may_serve()) ? ps_mode.entry.resize(block, bytes)
                                             : ps_bootstrap_resize(block, bytes);
+}
+
+void *ps_block_move(void *copy, void *block, size_t bytes) {
+    if (PS_LIKELY(copy != NULL)) {
+        ps_bytes_copy_block(copy, block, ps_min(ps_block_usable(block), bytes));
+        ps_heap_free(block);
+    }
+    return copy;
 }
 
 size_t ps_block_length(size_t bytes, size_t align) {

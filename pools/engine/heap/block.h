@@ -32,6 +32,10 @@ size_t ps_block_length(size_t bytes, size_t align);
  * possible. Returns its usable bytes after that. block: not NULL. */
 size_t ps_block_resize_in_place(void *block, size_t bytes);
 
+/* Copies the contents of a live block, up to `bytes`, to `copy`, and frees the block. copy: NULL,
+ * of a failed request, leaves the block unchanged. Returns copy. */
+void *ps_block_move(void *copy, void *block, size_t bytes);
+
 /* Grows or shrinks a block, in place if that is cheap. block: live, not NULL; bytes: > 0. On
  * failure the block is unchanged. */
 void *ps_block_resize(void *block, size_t bytes);
