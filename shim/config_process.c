@@ -26,7 +26,7 @@ static void report(struct reason *reason, int message_fd) {
         (struct ps_str){.data = reason->buffer, .length = reason->text.length});
 }
 
-/* Reports, and uses what is in force without the setting. */
+/* Reports, and uses the value that is in force without the setting. */
 static uint32_t refuse(struct ps_settings *settings, struct reason *reason, int message_fd) {
     settings->engine.huge = (struct ps_huge_setting){.policy = PS_HUGE_AUTO};
     settings->origins[PS_OPTION_HUGE] = PS_ORIGIN_DEFAULT;

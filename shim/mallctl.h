@@ -291,7 +291,7 @@ static inline bool ps_mallctl_is_all(size_t arena) {
     return arena == PS_MALLCTL_ARENAS_ALL || arena == ps_mallctl_arena_end();
 }
 
-/* True for an index, or one of those above. */
+/* True for the index of an arena, or a number that means all, or the ended ones. */
 static inline bool ps_mallctl_is_arena(size_t arena) {
     return arena <= ps_mallctl_arena_end() || arena == PS_MALLCTL_ARENAS_ALL ||
            arena == PS_MALLCTL_ARENAS_ENDED;

@@ -33,7 +33,7 @@ struct ps_mi_request {
 /* NULL when memory is exhausted, or the request or the heap is invalid; calls the error handler. */
 void *ps_mi_alloc(struct ps_mi_heap *heap, const struct ps_mi_request *request);
 
-/* Makes a block of the request from another, which may be NULL, and stays valid if the result is
+/* Makes a block of the request from another one. block: NULL, or live; unchanged if the result is
  * NULL. The result is in `heap`. is_zeroed: of the part beyond the old usable size. */
 void *ps_mi_resize(struct ps_mi_heap *heap, void *block, const struct ps_mi_request *request);
 

@@ -266,8 +266,8 @@ void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted) {
 }
 
 /*
- * Huge pages that are set aside: which addresses have one is a list, so that those that return are
- * counted, whoever unmaps them.
+ * Huge pages that are set aside: which addresses have one is a list, so that each page that
+ * is unmapped is counted as free again.
  */
 #define HUGE_PAGES_LIMIT 4096
 static char *huge_pages[HUGE_PAGES_LIMIT];

@@ -54,7 +54,7 @@ struct ps_partition {
     bool is_object;        /* the program has its value: shim/heap.c; constant as name */
     char name[PS_PARTITION_NAME_BYTES];        /* terminated; constant while it exists */
     struct ps_front_table *fronts;             /* of its own; NULL: none. Constant */
-    struct ps_partition *next_free;            /* of those without a partition */
+    struct ps_partition *next_free;            /* record without a partition */
     struct ps_store *x_stores[PS_CLASS_LIMIT]; /* NULL: none yet */
 };
 

@@ -16,8 +16,8 @@
  *
  * Neither malloc nor free takes the fast path, and there are no windows and marks: malloc reads the
  * block's tag, free compares it with the pointer's. Addresses in fronts, stores and tables are
- * without tags. Blocks of 8 bytes, of which two would share a tag, get 16. Large blocks are as at
- * level 3: an inaccessible page after each, freed runs quarantined and inaccessible.
+ * without tags. A request of 8 bytes gets 16, since two such blocks would share a tag. Large blocks
+ * are as at level 3: an inaccessible page after each, freed runs quarantined and inaccessible.
  *
  * (Tags by turns for even and odd blocks, and a new tag at each free, follow Scudo.)
  *

@@ -2,10 +2,10 @@
 /*
  * Blocks in transit: those that have left the quarantine, and are about to return to a slab or to
  * extents. A partition (front/partition.h) ends only when none of its blocks is, because its slabs
- * and extents end with it. Its end flushes the quarantine, and waits for all sections that had
- * begun: later ones find no block of the partition. Sections count in one of two phases; the wait
- * changes the phase twice, so that new sections do not prolong it. (After the counters of
- * user-space RCU: Desnoyers et al.)
+ * and extents end with it. Its end flushes the quarantine, and then spins until
+ * all sections that had begun are over: later ones find no block of the partition. Sections count
+ * in one of two phases; the wait changes the phase twice, so that new sections do not prolong it.
+ * (After the counters of user-space RCU: Desnoyers et al.)
  *
  * Any thread, at hardened levels, once a partition has begun. No locks.
  */

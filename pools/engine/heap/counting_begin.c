@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The questions of counting.h, each of which begins to count. Apart from counting.c, which slow
- * paths call, because a question uses the engine's start and the thread's front.
+ * The questions of counting.h: each begins to count. They call the engine's start and share the
+ * thread's front, which counting.c must not, because slow paths call that.
  */
 #include "pools/engine/heap/counting.h"
 

@@ -10,7 +10,7 @@
  *
  * In each mode: no address of a live partition was or becomes one of another partition,
  * or of the plain heap. A block is freed, resized and measured by the usual functions, by any
- * thread; a resized block stays in its partition. The checks of the mode apply to it, except that
+ * thread; realloc keeps the partition. The checks of the mode apply to it, except that
  * it is never a guarded sample, and not in a heap profile.
  *
  * A request takes a block of a class from the partition's store, under the lock of the class, or a

@@ -149,7 +149,8 @@ static size_t open_plain(const struct step *step, size_t last) {
     }
     step_bytes = is_open ? after_success(bytes, step->usual) : step->needed;
     if (!is_open && last != 0) {
-        bytes = last; /* a part would add a mapping, at the limit of which we may be */
+        bytes =
+            last; /* a shorter part would add a mapping, and the process may be at their limit */
         is_open = ps_os_protect(step->end, bytes, true);
     }
     return is_open ? bytes : 0;

@@ -189,7 +189,7 @@ template <class World> class Game {
         return damage;
     }
 
-    // Towards the target. One that has lost it waits for damage.
+    // Towards the target. One without a target stands still until it is damaged.
     std::uint64_t move(Events &now, Numbers &dead) {
         std::uint64_t lost = 0;
         world_.entities().each([&](std::uint64_t number, Entity &entity) {

@@ -206,7 +206,7 @@ template <class Memory> struct Connection {
 
 struct Sample {
     std::string text;
-    std::uint64_t expected; // hash_of what was encoded
+    std::uint64_t expected; // hash_of the encoded text
 };
 
 std::string word(variants::Random &random, std::uint32_t longest) {
