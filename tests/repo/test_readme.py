@@ -71,6 +71,10 @@ def test_the_demo_is_what_was_recorded() -> None:
     free = re.search(r"^ +([\d.]+) .* free memory retained by malloc", "\n".join(shown), re.M)
     assert alternative and free
     assert list(map(int, alternative.groups())) == [round(float(free[1])), *map(round, resident)]
+    caption = re.search(
+        r"^(\d+) MiB remain resident on glibc, (\d+) with .*, (\d+) on poolshim", TEXT, re.M
+    )
+    assert caption and list(map(int, caption.groups())) == list(map(round, resident))
 
 
 def picture_of_compare_is_what_the_named_command_prints(build_dir: Path) -> None:
