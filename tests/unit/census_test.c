@@ -70,7 +70,8 @@ FRESH_TEST(bytes_are_blocks_times_their_size) {
         size_t bytes = engine_random_size(&state);
         live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
         bool is_small = bytes <= 64 * KIB;
-        size_t unit = ps_medium_is_size(bytes, 1) ? PS_MEDIUM_PAGE_BYTES : PS_GRANULE_BYTES;
+        size_t page_bytes = ps_max(PS_MEDIUM_PAGE_BYTES, ps_os_page_bytes());
+        size_t unit = ps_medium_is_size(bytes, 1) ? page_bytes : PS_GRANULE_BYTES;
         size_t granules = (bytes + unit - 1) / unit * unit;
         size_t class_bytes = is_small ? ps_size_classes[ps_size_class_of(bytes)].block_bytes : 0;
         small_bytes += class_bytes;

@@ -32,7 +32,9 @@ PERIOD_US = 100_000
 # Balancing would move pages in which another node's thread frees blocks. The clock is read without
 # a system call, as on real machines. Signatures of pointers on ARM take long to emulate.
 SETTINGS = "quiet panic=-1 mitigations=off numa_balancing=disable"
-SETTINGS_OF = {"x86_64": "clocksource=tsc tsc=reliable", "aarch64": "arm64.nopauth"}
+SETTINGS_OF = {
+    "x86_64": "clocksource=tsc tsc=reliable", "aarch64": "arm64.nopauth", "riscv64": "",
+}  # fmt: skip
 # A share of the host, read only, under a layer of memory.
 MOUNT = """\
 mkdir -p /share{i} /changes/{i}/upper /changes/{i}/work /root{place}
@@ -169,14 +171,15 @@ class Machine:
 
     def command(self, archive: Path) -> list[str]:
         """qemu's."""
-        kernel = next(self.architecture.kernel().glob("vmlinuz-*"))
+        kernel = next(self.architecture.kernel().glob("vmlinu[xz]-*"))
         # It ends with this process, however that ends.
         words = ["setpriv", "--pdeathsig", "KILL"]
-        words += [self.architecture.emulator, "-machine", self.architecture.machine, "-cpu", "max"]
+        words += [self.architecture.emulator, "-machine", self.architecture.machine]
+        words += ["-cpu", self.architecture.cpu]
         words += ["-accel", "tcg,thread=multi", "-nographic", "-no-reboot", "-nodefaults"]
         words += ["-serial", "stdio", "-m", f"{self.mib}", "-smp", f"{self.cpus}"]
         words += ["-kernel", str(kernel), "-initrd", str(archive)]
-        settings = f"{SETTINGS} {SETTINGS_OF[self.architecture.name]}"
+        settings = f"{SETTINGS} {SETTINGS_OF[self.architecture.processor]}"
         words += ["-append", f"console={self.architecture.console} {settings}"]
         for i, one in enumerate(self.shares()):
             access = "readonly=off" if one.is_writable else "readonly=on"

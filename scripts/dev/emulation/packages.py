@@ -8,6 +8,8 @@ remain as they are. What has been downloaded is used from then on.
 
 from __future__ import annotations
 
+import lzma
+import os
 import platform
 import re
 import shutil
@@ -22,13 +24,15 @@ from poolshim_cli.errors import BadRequest
 
 ROOT = Path(__file__).resolve().parents[3]
 PLACE = ROOT / "build" / "machine"
+MIRROR = os.environ.get("TEST_DEBIAN_MIRROR", "http://deb.debian.org/debian")
+KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # In the order in which they need each other; some kernels have some of them built in.
 MODULES = (
     "virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci",
     "netfs", "fscache", "9pnet", "9pnet_virtio", "9p", "overlay",
 )  # fmt: skip
-MODULE = re.compile(f".*/({'|'.join(MODULES)})\\.ko")
-IMAGE = re.compile(r".*/boot/vmlinuz-.*")
+MODULE = re.compile(f".*/({'|'.join(MODULES)})\\.ko(\\.xz)?")
+IMAGE = re.compile(r".*/boot/vmlinu[xz]-.*")
 BUSYBOX = re.compile(r".*/bin/busybox")
 LIBRARIES = ("libc6", "libgcc-s1", "libstdc++6")
 # What packages do when they are configured, as far as tests need it.
@@ -45,13 +49,20 @@ LINKS = {
 
 @dataclass(frozen=True)
 class Architecture:
-    """A processor, as qemu, Debian and this project's build call it."""
+    """A machine: its processor as qemu, Debian and this project's build call it, and its kernel."""
 
-    name: str
+    processor: str
     debian: str
     machine: str
     console: str
     cpu_limit: int
+    cpu: str = "max"
+    flavour: str = ""  # of the kernel: Debian's usual one has pages of 4 KiB
+    release: str = ""  # of Debian: the host's
+
+    @property
+    def name(self) -> str:
+        return f"{self.processor}-{self.flavour}" if self.flavour else self.processor
 
     @property
     def folder(self) -> Path:
@@ -59,16 +70,16 @@ class Architecture:
 
     @property
     def build(self) -> Path:
-        return ROOT / "build" / ("release" if self.is_native else self.name)
+        return ROOT / "build" / ("release" if self.is_native else self.processor)
 
     @property
     def emulator(self) -> str:
-        return f"qemu-system-{self.name}"
+        return f"qemu-system-{self.processor}"
 
     @property
     def is_native(self) -> bool:
         """The host's programs run there."""
-        return self.name == platform.machine()
+        return self.processor == platform.machine()
 
     def has_kernel(self) -> bool:
         return (self.folder / "kernel").is_dir()
@@ -79,7 +90,8 @@ class Architecture:
             return bool(IMAGE.fullmatch(name) or MODULE.fullmatch(name))
 
         def fill(folder: Path) -> None:
-            unpack(self._download(f"linux-image-{self.debian}"), folder, is_wanted)
+            flavour = f"-{self.flavour}" if self.flavour else ""
+            unpack(self._download(f"linux-image-{self.debian}{flavour}"), folder, is_wanted)
 
         return self._made("kernel", fill)
 
@@ -95,6 +107,7 @@ class Architecture:
     def libraries(self, optional: list[str]) -> Path:
         """A root with those of C and C++, and of packages that this Debian may not have."""
         def fill(folder: Path) -> None:
+            merge_usr(folder)
             for package in (*LIBRARIES, *optional):
                 try:
                     file = self._download(package)
@@ -102,8 +115,7 @@ class Architecture:
                     if package in LIBRARIES:
                         raise
                     continue
-                subprocess.run(["dpkg-deb", "-x", file, folder], check=True)
-                file.unlink()
+                unpack_all(file, folder)
 
         return self._made("libraries", fill)
 
@@ -113,9 +125,7 @@ class Architecture:
         def fill(folder: Path) -> None:
             known = set(self._apt("apt-cache", "pkgnames").split())
             wanted = ["?essential", *(name for name in packages if name in known)]
-            for name in ("bin", "sbin", "lib"):
-                (folder / "usr" / name).mkdir(parents=True)
-                (folder / name).symlink_to(f"usr/{name}")
+            merge_usr(folder)
             cache = self.folder / "apt" / "archives"
             (cache / "partial").mkdir(parents=True, exist_ok=True)
             self._apt("apt-get", "-y", "--no-install-recommends", "--download-only", "install",
@@ -169,6 +179,10 @@ class Architecture:
             "Dir::State::Status": "/dev/null", "APT::Architecture": self.debian,
             "APT::Architectures": self.debian, "APT::Sandbox::User": "root",
         }  # fmt: skip
+        if self.release:
+            source = self.folder / "apt" / "sources.list"
+            source.write_text(f"deb [signed-by={KEYS}] {MIRROR} {self.release} main\n")
+            settings |= {"Dir::Etc::SourceList": source, "Dir::Etc::SourceParts": "/dev/null"}
         command = [tool, *(f"-o{key}={value}" for key, value in settings.items()), "-qq", *words]
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
         if done.returncode != 0:
@@ -185,9 +199,19 @@ def unpack(file: Path, folder: Path, is_wanted: Callable[[str], bool]) -> None:
                 content = archive.extractfile(member) if is_wanted(member.name) else None
                 if content is not None:
                     target = folder / Path(member.name).name
-                    target.write_bytes(content.read())
+                    data = content.read()
+                    if target.suffix == ".xz":
+                        target, data = target.with_suffix(""), lzma.decompress(data)
+                    target.write_bytes(data)
                     target.chmod(member.mode)
     file.unlink()
+
+
+def merge_usr(folder: Path) -> None:
+    """Makes the links from /bin to /usr/bin that no package has."""
+    for name in ("bin", "sbin", "lib"):
+        (folder / "usr" / name).mkdir(parents=True)
+        (folder / name).symlink_to(f"usr/{name}")
 
 
 def unpack_all(file: Path, folder: Path) -> None:
@@ -206,5 +230,9 @@ ARCHITECTURES = {
     for one in (
         Architecture("x86_64", "amd64", "q35", "ttyS0", 64),
         Architecture("aarch64", "arm64", "virt,gic-version=3", "ttyAMA0", 32),
+        Architecture(
+            "aarch64", "arm64", "virt,gic-version=3", "ttyAMA0", 32, flavour="16k", release="trixie"
+        ),
+        Architecture("riscv64", "riscv64", "virt", "ttyS0", 8, cpu="rv64", release="trixie"),
     )
 }
