@@ -34,6 +34,8 @@ add_custom_command(OUTPUT ${linked_objects}
     COMMENT "Linking the members of libpoolshim.a" VERBATIM)
 
 add_library(poolshim-static STATIC ${linked_objects})
+# make knows the objects above as files alone, and without this looks for them before they are made.
+add_dependencies(poolshim-static poolshim-shim poolshim-engine poolshim-linked)
 set_source_files_properties(${linked_objects} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 set_target_properties(poolshim-static PROPERTIES
     OUTPUT_NAME poolshim LINKER_LANGUAGE C EXPORT_NAME static

@@ -99,6 +99,14 @@ def by_default_the_library_alone_is_built(tmp_path: Path) -> None:
     assert {"shim/config.c", "scripts/native/run.c", "pools/region/region.c"} <= set(sources)
 
 
+def make_builds_the_archive_alone(tmp_path: Path) -> None:
+    """What it is linked from comes first: make, unlike ninja, knows no files of other targets."""
+    run_ok("cmake", "-G", "Unix Makefiles", "-S", ROOT, "-B", tmp_path,
+           "-DPOOLSHIM_BUILD_MANUALS=OFF", "-DCMAKE_BUILD_TYPE=Debug")  # fmt: skip
+    run_ok("cmake", "--build", tmp_path, "-j2", "--target", "poolshim-static")
+    assert (tmp_path / "libpoolshim.a").exists()
+
+
 def make_tree(prefix: Path, names: list[str]) -> Path:
     """Some files under a prefix, and the manifest that lists them."""
     for name in names:
@@ -252,6 +260,7 @@ def recipe_of_conan_exports_all_that_is_installed(tmp_path: Path) -> None:
     "check",
     [
         by_default_the_library_alone_is_built,
+        make_builds_the_archive_alone,
         uninstall_removes_what_was_installed_and_nothing_else,
         recipe_of_conan_exports_all_that_is_installed,
     ],
