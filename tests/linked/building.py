@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -40,7 +41,12 @@ STATIC = Way("static", ALONE)
 PIE = Way("static-pie", ("-static-pie", "-fPIE"))
 DYNAMIC = Way("dynamic", ())
 MUSL = Way("musl", ALONE, "musl-gcc")
-MUSL_PIE = Way("musl-static-pie", ("-static-pie", "-fPIE"), "musl-gcc")
+# musl-gcc knows no -static-pie, and takes it for -pie with a loader: its linker is told by hand.
+MUSL_FOLDER = Path("/usr/lib", f"{platform.machine()}-linux-musl")
+MUSL_PIE = Way("musl-static-pie", (
+    *ALONE, "-fPIE", "-Wl,-pie,--no-dynamic-linker,-z,text", "-nostartfiles",
+    *(str(MUSL_FOLDER / f"{name}.o") for name in ("rcrt1", "crti", "crtn")),
+), "musl-gcc")  # fmt: skip
 GLIBC_WAYS = (STATIC, PIE, DYNAMIC)
 
 

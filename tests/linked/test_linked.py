@@ -46,8 +46,9 @@ def version() -> str:
     return str(found)
 
 
-def check_life(program: Path) -> None:
-    """It runs, on the library, and has malloc and the others once."""
+def check_life(program: Path, *, is_static: bool = False) -> None:
+    """It runs, on the library, and has malloc and the others once; a static one has no loader."""
+    assert "INTERP" not in run_captured(["readelf", "-lW", program]).stdout or not is_static
     assert output_of(program) == f"{version()}\nended\n"
     names = [name for kind, name in symbols_of(program) if kind in "TtWw"]
     assert [names.count(name) for name in ONE_OF_EACH] == [1, 1, 1, 1]
@@ -80,13 +81,13 @@ def test_members_have_the_names_of_the_table_alone(archive: Path) -> None:
 
 @pytest.mark.parametrize("way", GLIBC_WAYS, ids=lambda way: way.name)
 def test_program_lives_on_it(way: Way, archive: Path, tmp_path: Path) -> None:
-    check_life(link(tmp_path, "life.c", way, archive.parent))
+    check_life(link(tmp_path, "life.c", way, archive.parent), is_static=way.is_static)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", [MUSL, MUSL_PIE], ids=lambda way: way.name)
 def test_program_lives_on_it_with_musl(way: Way, musl_archive: Path, tmp_path: Path) -> None:
-    check_life(link(tmp_path, "life.c", way, musl_archive.parent))
+    check_life(link(tmp_path, "life.c", way, musl_archive.parent), is_static=True)
 
 
 def check_many_operations(program: Path, compiler: str, way: Way, folder: Path) -> None:

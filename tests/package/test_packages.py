@@ -315,7 +315,7 @@ def test_conan_recipe_makes_a_package_that_links(tmp_path: Path) -> None:
     checkout = clone(tmp_path / "checkout")
     env = {**os.environ, "CONAN_HOME": str(tmp_path / "conan")}
     run_ok(conan, "profile", "detect", env=env)
-    for options in (["-o", "&:shim=False"], ["-o", "&:shared=True"]):
+    for options in (["-o", "&:shared=False"], ["-o", "&:shared=True", "-o", "&:shim=False"]):
         command = [conan, "create", checkout, "--test-folder", "tests/package/conan", *options]
         done = run_captured(command, timeout=600, env=env, cwd=checkout)
         said = done.stdout + done.stderr  # which of them has the program's, versions differ in
@@ -327,6 +327,7 @@ def test_vcpkg_port_does_what_it_says(tmp_path: Path) -> None:
     port = ROOT / "scripts" / "packages" / "vcpkg"
     facts = json.loads((port / "vcpkg.json").read_text())
     assert f"VERSION {facts['version-semver']} " in (ROOT / "CMakeLists.txt").read_text()
-    packages = install_port(port, tmp_path)
-    assert (packages / "share" / "poolshim" / "LICENSE").exists()
-    assert not list(packages.rglob("libpoolshim.so"))
+    for features, is_there in (("core", False), ("core;shim", True)):
+        packages = install_port(port, tmp_path / str(is_there), features)
+        assert (packages / "share" / "poolshim" / "LICENSE").exists()
+        assert (packages / "lib" / "libpoolshim.a").exists() == is_there

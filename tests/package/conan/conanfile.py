@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from conan import ConanFile
 from conan.tools.build import can_run
 from conan.tools.cmake import CMake, cmake_layout
@@ -26,5 +28,9 @@ class Consumer(ConanFile):  # type: ignore[misc]
         cmake.build()
 
     def test(self) -> None:
-        if can_run(self):
-            self.run(f"./{self.cpp.build.bindir}/program", env="conanrun")
+        if not can_run(self):
+            return
+        folder = Path(self.build_folder) / self.cpp.build.bindir
+        self.run(f"{folder}/program", env="conanrun")
+        if (folder / "linked").exists():  # its report is malloc's
+            self.run(f"POOLSHIM_STATS=1 {folder}/linked 2>&1 | grep 'statistics of process'")
