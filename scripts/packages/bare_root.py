@@ -106,6 +106,20 @@ def inside_foreign(root: Path, script: str) -> tuple[list[str], dict[str, str]]:
     return command, environment()
 
 
+def can_run(machine: str) -> bool:
+    """Whether programs of a processor run here, the kernel permitting."""
+    here = os.uname().machine
+    return machine == here or ((here, machine) == ("x86_64", "aarch64")
+                               and Path(EMULATOR).exists())  # fmt: skip
+
+
+def emulated(command: list[str], machine: str) -> list[str]:
+    """A command of this machine whose children are programs of the other processor."""
+    if machine == os.uname().machine:
+        return command
+    return ["python3", str(FOREIGN), EMULATOR, "/", *command]
+
+
 def second_stage(root: Path) -> tuple[list[str], dict[str, str]]:
     """The second part of a system of 64-bit ARM. It makes a device node to see whether it could;
     in a user namespace it cannot, and the first part has made them all: a file will do."""

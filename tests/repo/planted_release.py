@@ -37,11 +37,12 @@ def plant_deb(dist: Path, name: str, version: str) -> Path:
     return path
 
 
-def plant_tarball(dist: Path, version: str) -> Path:
-    top = f"poolshim-{version}-linux-x86_64"
+def plant_tarball(dist: Path, version: str, machine: str = "x86_64") -> Path:
+    top = f"poolshim-{version}-linux-{machine}"
     tree = dist / top
     for name, text in (("bin/poolshim", "#!/bin/sh\ncat /proc/self/maps\n"),
-                       ("lib/libpoolshim.so.0", "planted"), ("share/doc/x", "")):  # fmt: skip
+                       ("lib/libpoolshim.so.0", f"planted for {machine}"),
+                       ("share/doc/x", "")):  # fmt: skip
         path = tree / "files" / name
         path.parent.mkdir(parents=True)
         path.write_text(text)

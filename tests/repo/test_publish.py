@@ -193,6 +193,24 @@ def test_an_upload_makes_packages_that_are_missing(place: Place) -> None:
     assert done.returncode == 0 and "  vcpkg     done" in done.stdout, done.stderr
 
 
+def test_packages_for_a_further_processor_go_where_several_are_taken(place: Place) -> None:
+    """A folder beside dist/ is no uncommitted change."""
+    need("apt-ftparchive", "rsync")
+    place.dist = place.dist.rename(place.tree / "dist-aarch64")
+    (place.tree / ".gitignore").write_bytes((ROOT / ".gitignore").read_bytes())
+    git(place.tree, "add", "-A")
+    git(place.tree, "commit", "-q", "-m", "ignore")
+    git(place.tree, "tag", "-f", f"v{VERSION}")
+    shutil.rmtree(place.dist)
+    plant(place.tree, place.dist)
+    done = place.publish("--upload", "--no-sign", "--further")
+    assert done.returncode == 0 and "  apt       done" in done.stdout, done.stdout + done.stderr
+    assert not (place.folder / "releases").exists()
+    refused = place.publish("--upload", "--no-sign", "--further", "release")
+    assert refused.returncode == 1
+    assert "release takes one processor, or sources alone" in refused.stderr
+
+
 def test_a_dry_run_lists_all_that_is_wrong(place: Place) -> None:
     need("gpg")
     dirty(place)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from conftest import run_captured
-from planted_release import EPOCH, VERSION, bill, next_version, plant, staging
+from planted_release import EPOCH, VERSION, bill, next_version, plant, plant_tarball, staging
 from publishable import Place, git, make_key, need
 from publishing import notes, oci
 from publishing.release import Files
@@ -100,7 +100,7 @@ def test_the_formula_installs_the_tarball(place: Place) -> None:
     command = ["ruby", STAND_IN, formula, place.folder / "prefix"]
     done = run_captured(command)
     assert done.returncode == 0, done.stderr
-    assert (place.folder / "prefix/lib/libpoolshim.so").read_text() == "planted"
+    assert (place.folder / "prefix/lib/libpoolshim.so").read_text() == "planted for x86_64"
     assert f"poolshim {VERSION} MIT linux x86_64" in done.stdout
     (tarball,) = (place.folder / "releases").rglob("*x86_64.tar.xz")
     tarball.write_bytes(b"other")
@@ -156,7 +156,7 @@ def test_an_image_has_the_same_bytes_twice(tmp_path: Path) -> None:
         second = layout_of(tmp_path / "another place" / "b")
     finally:
         os.umask(before)
-    assert first == second and len(first) == 5
+    assert first == second and len(first) == 6
 
 
 def test_an_image_is_read_by_skopeo(tmp_path: Path) -> None:
@@ -181,16 +181,48 @@ def names_in(layer: oci.Layer) -> list[tuple[str, bool]]:
         return [(one.name, one.isfile()) for one in tar if not one.isdir()]
 
 
-def test_images_have_the_library_and_the_command(place: Place) -> None:
+def image_of(place: Place, dist: Path) -> Image:
+    """The target, with a folder of images as its destination."""
     what = staging.Release(VERSION, "c0ffee", EPOCH)
-    (place.folder / "work").mkdir()
-    release = Publication(what, Files(place.dist, VERSION), {}, Signer(), place.folder / "work")
-    layers = Image(release).layers
+    (work := place.folder / f"work-{dist.name}").mkdir()
+    tables = {"image": {"repository": f"oci:{place.folder}/images"}, "project": {"page": ""}}
+    return Image(Publication(what, Files(dist, VERSION), tables, Signer(), work))
+
+
+def test_images_have_the_library_and_the_command(place: Place) -> None:
+    layers = image_of(place, place.dist).layers
     assert names_in(layers["-library"]) == [("usr/lib/libpoolshim.so", True)]
     assert names_in(layers[""]) == [
         ("usr/local/bin/poolshim", True), ("usr/local/lib/libpoolshim.so", False),
         ("usr/local/lib/libpoolshim.so.0", True),
     ]  # fmt: skip
+
+
+def test_an_image_for_another_processor_is_added_under_the_same_name(place: Place) -> None:
+    """And found there; other contents for a processor are refused."""
+    need("skopeo")
+    (other := place.folder / "dist-aarch64").mkdir()
+    plant_tarball(other, VERSION, "aarch64")
+    targets = {"amd64": image_of(place, place.dist), "arm64": image_of(place, other)}
+    for target in targets.values():
+        assert target.published("-library") is None
+        target.put("-library", [target.layers["-library"]], oci.LIBRARY)
+    reference = f"oci:{place.folder}/images:{VERSION}-library"
+    raw = json.loads(run_captured(["skopeo", "inspect", "--raw", reference]).stdout)
+    assert [one["platform"]["architecture"] for one in raw["manifests"]] == ["amd64", "arm64"]
+    for name, target in targets.items():
+        assert target.published("-library") == target.layers["-library"].digest
+        copy = place.folder / name
+        done = run_captured(["skopeo", "--insecure-policy", f"--override-arch={name}", "copy", "-q",
+                             reference, f"dir:{copy}"])  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        (layer,) = json.loads((copy / "manifest.json").read_text())["layers"]
+        with tarfile.open(copy / layer["digest"].removeprefix("sha256:")) as tar:
+            file = tar.extractfile("usr/lib/libpoolshim.so")
+            assert file and file.read() == f"planted for {target.tree[1]}".encode()
+    target.layers["-library"] = target.layers[""]
+    with pytest.raises(notes.PublishError, match="never replaced"):
+        target.left()
 
 
 # ---- the notes ----

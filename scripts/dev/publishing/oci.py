@@ -77,9 +77,10 @@ def layer_of(folder: Path, tar: Path, epoch: int) -> Layer:
 
 
 def write(layout: Path, layers: list[Layer], config: dict[str, Any], facts: Facts) -> None:
-    """The layout, in an empty folder."""
+    """The layout, in an empty folder, or beside the images for other processors of one that is
+    there: one index names all of them, and readers take that of their processor."""
     blobs = layout / "blobs" / "sha256"
-    blobs.mkdir(parents=True)
+    blobs.mkdir(parents=True, exist_ok=True)
 
     def add(kind: str, text: dict[str, Any]) -> dict[str, Any]:
         content = json.dumps(text, separators=(",", ":"), sort_keys=True).encode()
@@ -94,12 +95,28 @@ def write(layout: Path, layers: list[Layer], config: dict[str, Any], facts: Fact
         rows.append({"mediaType": f"{TYPE}.layer.v1.tar+gzip", "digest": layer.digest,
                      "size": layer.path.stat().st_size})  # fmt: skip
     history = [{"created": facts.created(), "created_by": "poolshim"} for _ in layers]
+    platform = {"architecture": ARCHITECTURES[facts.machine], "os": "linux"}
     text = add("config", {
-        "architecture": ARCHITECTURES[facts.machine], "os": "linux", "created": facts.created(),
+        **platform, "created": facts.created(),
         "config": {**config, "Labels": facts.labels()}, "history": history,
         "rootfs": {"type": "layers", "diff_ids": [layer.inner for layer in layers]},
     })  # fmt: skip
     manifest = add("manifest", {"schemaVersion": 2, "mediaType": f"{TYPE}.manifest.v1+json",
                                 "config": text, "layers": rows})  # fmt: skip
-    (layout / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [manifest]}))
+    images = [one for one in images_in(layout) if one["platform"] != platform]
+    images.append({**manifest, "platform": platform})
+    images.sort(key=lambda one: str(one["platform"]["architecture"]))
+    index = add("index", {"schemaVersion": 2, "mediaType": f"{TYPE}.index.v1+json",
+                          "manifests": images})  # fmt: skip
+    (layout / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [index]}))
     (layout / "oci-layout").write_text('{"imageLayoutVersion":"1.0.0"}')
+
+
+def images_in(layout: Path) -> list[dict[str, Any]]:
+    """The images that the index of a layout names, with their processors."""
+    top = layout / "index.json"
+    if not top.exists():
+        return []
+    (index,) = json.loads(top.read_text())["manifests"]
+    blob = layout / "blobs" / index["digest"].replace(":", "/")
+    return list(json.loads(blob.read_text())["manifests"])

@@ -38,6 +38,7 @@ class Target(abc.ABC):
     name: ClassVar[str]
     needs: ClassVar[tuple[tuple[str, str], ...]]  # table and key of its addresses, its own first
     tools: ClassVar[tuple[str, ...]] = ()
+    takes_processors: ClassVar[bool] = False  # packages of several, one after the other
     installed_by: ClassVar[str] = "scripts/setup publish installs it"
 
     def __init__(self, publication: Publication) -> None:

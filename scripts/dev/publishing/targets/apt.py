@@ -37,6 +37,7 @@ Components: main
 class Apt(Target):
     name = "apt"
     needs = (("apt", "folder"), ("apt", "address"))
+    takes_processors = True
     tools = ("apt-ftparchive", "dpkg-deb", "rsync")
 
     @cached_property

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Two container images, by skopeo: VERSION-library has one file, VERSION the command on Debian.
 
+Each is an index of images, one for each processor: the packages of another are added to it.
 An image is there where its last layer is, which has our files. Debian's layer below it is made of
 the packages of the day.
 """
@@ -15,6 +16,7 @@ import shutil
 import tarfile
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from packages import bare_root
 from publishing import oci
@@ -34,6 +36,7 @@ USER, PASSWORD = "REGISTRY_USER", "REGISTRY_PASSWORD"  # noqa: S105 - their name
 class Image(Target):
     name = "image"
     needs = (("image", "repository"),)
+    takes_processors = True
     tools = ("skopeo", "mmdebstrap")
 
     def credentials(self) -> tuple[str, ...]:
@@ -88,15 +91,32 @@ class Image(Target):
         return {kind: oci.layer_of(folder, self.work() / "layer", self.what.epoch)
                 for kind, folder in (("-library", library), ("", command))}  # fmt: skip
 
-    def published(self, kind: str) -> str | None:
-        """The checksum of an image's last layer, if the image is there."""
+    @property
+    def architecture(self) -> str:
+        return oci.ARCHITECTURES[self.tree[1]]
+
+    def index(self, kind: str) -> dict[str, Any] | None:
+        """What is there under the name of an image."""
         reference = self.reference(kind)
         done = run("skopeo", "inspect", "--raw", *self.access(""), reference)
         if done.returncode == 0:
-            return str(json.loads(done.stdout)["layers"][-1]["digest"])
+            return dict(json.loads(done.stdout))
         if ABSENT.search(done.stderr):
             return None
         raise PublishError(f"{reference}: {reason(done.stderr)}")
+
+    def published(self, kind: str) -> str | None:
+        """The checksum of the last layer of the image for this processor, if it is there."""
+        found, reference = self.index(kind), self.reference(kind)
+        if found is None:
+            return None
+        if "manifests" not in found:
+            raise PublishError(f"{reference} is an image for one processor, not an index")
+        if self.architecture not in [one["platform"]["architecture"] for one in found["manifests"]]:
+            return None
+        image = output("skopeo", "--override-os", "linux", "--override-arch", self.architecture,
+                       "inspect", "--no-tags", *self.access(""), reference)  # fmt: skip
+        return str(json.loads(image)["Layers"][-1])
 
     def left(self) -> list[str]:
         """Kinds that are not there."""
@@ -115,27 +135,41 @@ class Image(Target):
     def plan(self) -> str:
         return " and ".join(self.reference(kind) for kind in self.left())
 
+    def check(self) -> None:
+        super().check()
+        if not bare_root.can_run(self.tree[1]):
+            raise PublishError(f"Debian for {self.tree[1]} cannot be installed on this machine: "
+                               f"that needs x86-64 and {bare_root.EMULATOR}")  # fmt: skip
+
     def base(self) -> oci.Layer:
-        """Debian with Python, as little as runs."""
+        """Debian with Python, as little as runs. The check of mmdebstrap asks whether this machine
+        runs programs of another processor; only the namespace of the command does."""
         suite = bare_root.SUITES[SUITE]
         tar = self.work() / "debian.tar"
         options = [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
-        machine = oci.ARCHITECTURES[self.tree[1]]
-        output("mmdebstrap", "--quiet", "--variant=essential", f"--include={','.join(PACKAGES)}",
-               f"--architectures={machine}", *options, suite.name, tar, suite.mirror,
+        command = ["mmdebstrap", "--quiet", "--variant=essential", "--skip=check/qemu",
+                   f"--include={','.join(PACKAGES)}", f"--architectures={self.architecture}",
+                   *options]  # fmt: skip
+        command += [suite.name, str(tar), suite.mirror]
+        output(*bare_root.emulated(command, self.tree[1]),
                environment={"SOURCE_DATE_EPOCH": str(self.what.epoch)})  # fmt: skip
         return oci.compress(tar)
 
-    def upload(self) -> None:
-        _, machine = self.tree
+    def put(self, kind: str, layers: list[oci.Layer], config: dict[str, Any]) -> None:
+        """Adds an image to those of other processors, if there are some."""
+        layout, reference = self.work(), self.reference(kind)
+        if self.index(kind):
+            output("skopeo", "--insecure-policy", "copy", "--quiet", "--all",
+                   *self.access("src-"), reference, f"oci:{layout}")  # fmt: skip
         page = self.all.destinations["project"]["page"]
+        facts = oci.Facts(self.what.version, self.what.commit, self.what.epoch, self.tree[1], page)
+        oci.write(layout, layers, config, facts)
+        output("skopeo", "--insecure-policy", "copy", "--quiet", "--all",
+               *self.access("dest-"), f"oci:{layout}", reference)  # fmt: skip
+
+    def upload(self) -> None:
         for kind in self.left():
-            layers, config = [self.layers[kind]], oci.LIBRARY
-            if not kind:
-                layers, config = [self.base(), *layers], oci.COMMAND
-            facts = oci.Facts(self.what.version, self.what.commit, self.what.epoch, machine, page)
-            layout = self.work()
-            oci.write(layout, layers, config, facts)
-            output("skopeo", "--insecure-policy", "copy", "--quiet",
-                   *self.access("dest-"),
-                   f"oci:{layout}", self.reference(kind))  # fmt: skip
+            if kind:
+                self.put(kind, [self.layers[kind]], oci.LIBRARY)
+            else:
+                self.put(kind, [self.base(), self.layers[kind]], oci.COMMAND)

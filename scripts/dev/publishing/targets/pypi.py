@@ -18,6 +18,7 @@ LINK = re.compile(r'<a[^>]*?href="[^"#]*(?:#sha256=([0-9a-f]{64}))?"[^>]*>\s*([^
 class Pypi(Target):
     name = "pypi"
     needs = (("pypi", "upload"), ("pypi", "index"))
+    takes_processors = True
     tools = ("twine",)
 
     def credentials(self) -> tuple[str, ...]:
