@@ -198,6 +198,7 @@ SETTINGS: list[tuple[str, str, Text]] = [
     ("clang-version", "scripts/setup", change("clang-tidy-16 ", "clang-tidy-15 ")),
     ("editor", ".editorconfig", change("max_line_length = 100", "max_line_length = 80")),
     ("called", ".github/workflows/ci.yml", add("      - run: scripts/gone")),
+    ("pinned", ".github/workflows/ci.yml", add("      - uses: actions/checkout@v4")),
     ("called", "scripts/dev/hooks/pre-commit", add("scripts/dev/gone --check")),
     ("container", ".devcontainer/devcontainer.json", "{}"),
     ("snippet", "docs/containers.md", add("Environment=POOLSHIM_GONE=1")),

@@ -58,6 +58,15 @@ def called(tree: Tree, name: str) -> Found:
             yield line_of(text, match.start()), f"does not exist: {match[0]}"
 
 
+@register("pinned", lambda name: name == WORKFLOW)
+def pinned(tree: Tree, name: str) -> Found:
+    """A job runs actions of others by their commit: a tag can be moved to other code."""
+    for number, line in enumerate(tree.text(name).splitlines(), 1):
+        used = re.search(r"\buses: +([^#\s]+)", line)
+        if used and not re.search(r"@[0-9a-f]{40}$", used[1]):
+            yield number, f"no commit: {used[1]}"
+
+
 @register("container", lambda name: name == ".devcontainer/devcontainer.json")
 def container(tree: Tree, name: str) -> Found:
     """The container of developers is made by scripts/setup."""
