@@ -251,9 +251,9 @@ size_t ps_slots_trim_to(struct ps_slots *slots, size_t keep_bytes) {
         slots->directory[index] = NULL;
         slots->absent_count++;
         slots->absent_from = ps_min(slots->absent_from, index);
-        if (index + 1 == slots->chunk_count) { /* untouched positions begin with it again */
-            size_t end = slots->chunk_count << slots->shift;
-            set_touched(slots, ps_min(end, (size_t)slots->position_mask));
+        size_t end = ps_min((index + 1) << slots->shift, (size_t)slots->position_mask);
+        if (slots->touched < end) { /* its positions above begin with it again */
+            set_touched(slots, end);
         }
     }
     errno = saved_errno;

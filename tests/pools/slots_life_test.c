@@ -82,6 +82,29 @@ TEST(reserve_takes_memory_once) {
     CHECK_EQ(source.live_bytes, 0);
 }
 
+TEST(trim_returns_a_partly_used_chunk_before_one_that_it_keeps) {
+    NEEDS_CHUNKS();
+    struct counting_source source = new_source(SIZE_MAX);
+    struct ps_slots_options options = options_of(&source);
+    options.chunks.max_bytes = 16384;
+    struct ps_slots slots;
+    REQUIRE(ps_slots_init(&slots, sizeof(struct entity), 0, &options));
+    REQUIRE(ps_slots_reserve(&slots, 2 * 16384 / sizeof(struct entity)));
+    uint64_t old = insert_named(&slots, 1);
+    CHECK(ps_slots_remove(&slots, old));
+    CHECK(ps_slots_trim_to(&slots, 16384) > 0);
+    CHECK(ps_slots_check(&slots));
+    for (size_t i = 0; i < 3000; i++) {
+        uint64_t handle = insert_named(&slots, i);
+        REQUIRE(handle != 0 && handle != old);
+        CHECK_EQ(name_behind(&slots, handle), i);
+    }
+    CHECK(ps_slots_check(&slots));
+    CHECK(ps_slots_get(&slots, old) == NULL);
+    ps_slots_destroy(&slots);
+    CHECK_EQ(source.live_bytes, 0);
+}
+
 TEST(a_failing_source_leaves_the_map_as_it_was) {
     NEEDS_CHUNKS();
     for (size_t fail_at = 0; fail_at < 40; fail_at++) {
