@@ -9,9 +9,6 @@
 #include <poolshim/pages.h>
 #include <string.h>
 
-/* Places that get their stamp at a time: a page of them, so that memory is touched in order. */
-#define TOUCH_BYTES ((size_t)4096)
-
 static size_t least_directory_bytes(const struct ps_chunks *growth) {
     return growth->source == NULL ? PS_PAGE_BYTES : 192;
 }
@@ -93,14 +90,17 @@ static bool revive(struct ps_slots *slots, size_t index) {
     return true;
 }
 
-static size_t touch_limit(const struct ps_slots *slots) {
-    size_t end = ps_min(slots->chunk_count << slots->shift, (size_t)slots->position_mask);
-    return ps_min(end, slots->touched + ps_max(TOUCH_BYTES / slots->stride, 1));
+static void set_touched(struct ps_slots *slots, size_t touched) {
+    if (slots_is_debug(slots)) {
+        slots->touched = touched;
+    } else {
+        slots->reach = touched;
+    }
 }
 
-static void set_touched(struct ps_slots *slots, size_t touched) {
-    slots->touched = touched;
-    slots->reach = slots_is_debug(slots) ? 0 : touched;
+/* The end of the positions that have memory or had some. */
+static size_t end_of(const struct ps_slots *slots) {
+    return ps_min(slots->chunk_count << slots->shift, (size_t)slots->position_mask);
 }
 
 static bool append_chunk(struct ps_slots *slots) {
@@ -120,8 +120,8 @@ static bool append_chunk(struct ps_slots *slots) {
 }
 
 bool ps_slots_make_room(struct ps_slots *slots) {
-    size_t limit = touch_limit(slots);
-    if (limit == slots->touched) {
+    size_t position = slots_touched(slots);
+    if (position == end_of(slots)) {
         size_t absent = slots->absent_count != 0 ? find_absent(slots) : slots->chunk_count;
         if (absent < slots->chunk_count) {
             return revive(slots, absent);
@@ -129,10 +129,9 @@ bool ps_slots_make_room(struct ps_slots *slots) {
         if (!append_chunk(slots)) {
             return false;
         }
-        limit = touch_limit(slots);
     }
-    link_places(slots, slots->touched, limit, 1);
-    set_touched(slots, limit);
+    link_places(slots, position, position + 1, 1);
+    set_touched(slots, position + 1);
     return true;
 }
 
@@ -172,7 +171,7 @@ bool ps_slots_reserve(struct ps_slots *slots, size_t count) {
  * are all used up; UINT32_MAX: a part of them is, and the chunk is not returned. */
 static uint32_t next_generation(const struct ps_slots *slots, size_t index) {
     size_t first = index << slots->shift;
-    size_t limit = ps_min(first + slots_per_chunk(slots), slots->touched);
+    size_t limit = ps_min(first + slots_per_chunk(slots), slots_touched(slots));
     uint32_t highest = 0;
     size_t used_up = 0;
     for (size_t position = first; position < limit; position++) {
@@ -186,7 +185,7 @@ static uint32_t next_generation(const struct ps_slots *slots, size_t index) {
 /* Returns the chunks without a touched place, but keep_bytes of them. Returns the bytes of these.
  */
 static size_t drop_untouched(struct ps_slots *slots, size_t keep_bytes) {
-    size_t used_count = (slots->touched + slots_per_chunk(slots) - 1) >> slots->shift;
+    size_t used_count = (slots_touched(slots) + slots_per_chunk(slots) - 1) >> slots->shift;
     size_t kept_count = ps_min(keep_bytes / slots->chunk_bytes,
                                slots->chunk_count - ps_min(used_count, slots->chunk_count));
     while (slots->chunk_count > used_count + kept_count) {
@@ -228,7 +227,7 @@ size_t ps_slots_trim_to(struct ps_slots *slots, size_t keep_bytes) {
     keep_bytes -= drop_untouched(slots, keep_bytes);
     for (size_t index = 0; index < slots->chunk_count; index++) {
         if (slots->directory[index] != NULL) {
-            bool is_touched = index << slots->shift < slots->touched;
+            bool is_touched = index << slots->shift < slots_touched(slots);
             bool is_given = is_touched && is_empty(slots, slots->directory[index]);
             if (is_given && slots->chunk_bytes <= keep_bytes) {
                 keep_bytes -= slots->chunk_bytes;
@@ -245,14 +244,14 @@ size_t ps_slots_trim_to(struct ps_slots *slots, size_t keep_bytes) {
         }
         if (generations[index] == 0) {
             slots->used_up_count -=
-                ps_min(slots_per_chunk(slots), slots->touched - (index << slots->shift));
+                ps_min(slots_per_chunk(slots), slots_touched(slots) - (index << slots->shift));
         }
         ps_chunk_give(slots_growth(slots), chunk, slots->chunk_bytes);
         slots->directory[index] = NULL;
         slots->absent_count++;
         slots->absent_from = ps_min(slots->absent_from, index);
         size_t end = ps_min((index + 1) << slots->shift, (size_t)slots->position_mask);
-        if (slots->touched < end) { /* its positions above begin with it again */
+        if (slots_touched(slots) < end) { /* its positions above begin with it again */
             set_touched(slots, end);
         }
     }

@@ -19,7 +19,7 @@ void ps_slots_stats(const struct ps_slots *slots, struct ps_slots_stats *stats) 
         .used_count = slots->live_count,
         .free_count = ps_slots_room(slots),
         .used_up_count = slots->used_up_count,
-        .position_count = slots->touched,
+        .position_count = slots_touched(slots),
         .chunk_count = growth->chunk_count,
         .total_bytes = growth->total_bytes,
         .max_items = slots->live_max == SIZE_MAX ? 0 : slots->live_max,
@@ -54,7 +54,7 @@ static size_t list_length(const struct ps_slots *slots, size_t length_max) {
     uint64_t position = slots_is_debug(slots) ? slots->kept : slots->free;
     size_t length = 0;
     for (; position != slots->position_mask; length++) {
-        if (length > length_max || position >= slots->touched ||
+        if (length > length_max || position >= slots_touched(slots) ||
             slots->directory[position >> slots->shift] == NULL) {
             return SIZE_MAX;
         }
@@ -76,7 +76,7 @@ bool ps_slots_check(const struct ps_slots *slots) {
             continue;
         }
         size_t first = index << slots->shift;
-        size_t limit = ps_min(first + slots_per_chunk(slots), slots->touched);
+        size_t limit = ps_min(first + slots_per_chunk(slots), slots_touched(slots));
         for (size_t position = first; position < limit; position++) {
             if (!count_position(slots, position, &walk)) {
                 return false;

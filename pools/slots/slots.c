@@ -213,7 +213,7 @@ uint64_t ps_slots_insert_slow(struct ps_slots *slots, void **object) {
 /* The place of a live object; NULL: the handle is stale, or none. */
 static char *find(const struct ps_slots *slots, uint64_t handle) {
     size_t position = (size_t)(handle & slots->position_mask);
-    if (position >= slots->touched || slots->directory[position >> slots->shift] == NULL) {
+    if (position >= slots_touched(slots) || slots->directory[position >> slots->shift] == NULL) {
         return NULL;
     }
     char *place = slots_place(slots, position);
@@ -265,7 +265,7 @@ bool ps_slots_remove_slow(struct ps_slots *slots, uint64_t handle) {
 static bool next_word(const struct ps_slots *slots, struct ps_slots_cursor *cursor) {
     size_t position = cursor->next;
     cursor->rest = 0;
-    while (position < slots->touched && cursor->rest == 0) {
+    while (position < slots_touched(slots) && cursor->rest == 0) {
         char *chunk = slots->directory[position >> slots->shift];
         size_t index = position & slots->index_mask;
         position -= index;
@@ -291,7 +291,7 @@ size_t ps_slots_next_run(const struct ps_slots *slots, struct ps_slots_cursor *c
     size_t count = 64;
     const uint64_t *bits = slots_bits(slots, slots->directory[(cursor->next - 1) >> slots->shift]);
     size_t index = ps_slots_index(slots, cursor->next);
-    while (index != 0 && cursor->next < slots->touched && bits[index >> 6] == UINT64_MAX) {
+    while (index != 0 && cursor->next < slots_touched(slots) && bits[index >> 6] == UINT64_MAX) {
         count += 64;
         cursor->next += 64;
         index = ps_slots_index(slots, cursor->next); /* 0: the next chunk's */

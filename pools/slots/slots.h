@@ -38,6 +38,11 @@ static inline bool slots_is_debug(const struct ps_slots *slots) {
     return (slots->is_checked | slots->is_malloc) != 0;
 }
 
+/* Positions below have a stamp. */
+static inline size_t slots_touched(const struct ps_slots *slots) {
+    return slots_is_debug(slots) ? slots->touched : slots->reach;
+}
+
 /* The head of the list of free places. */
 static inline uint64_t *slots_list(struct ps_slots *slots) {
     return PS_UNLIKELY(slots_is_debug(slots)) ? &slots->kept : &slots->free;
@@ -75,7 +80,7 @@ static inline uint32_t slots_generation_of(const struct ps_slots *slots, uint64_
                       __builtin_popcountll(slots->position_mask));
 }
 
-/* chunks.c: free places for the next inserts; the list was empty. False: ENOMEM. */
+/* chunks.c: a free place for the next insert, or more; the list was empty. False: ENOMEM. */
 bool ps_slots_make_room(struct ps_slots *slots);
 
 /* chunks.c: the number of inserts that need no source. */

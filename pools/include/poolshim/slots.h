@@ -35,7 +35,7 @@
  *
  * Cost: insert, get and remove are 15 to 25 inlined instructions, and one in some hundred calls the
  * source. 8 bytes and a bit per object, the alignment's rest included. Memory is touched when it is
- * first allocated, a page at a time.
+ * first allocated.
  *
  * PS_DEBUG=check: removed objects are filled and poisoned, and two threads that change a map at
  * once are found. PS_DEBUG=malloc: each object is a malloc block.
@@ -83,7 +83,7 @@ struct ps_slots {
     uint32_t is_malloc;
     uint32_t x_is_busy;   /* checks: a change is under way */
     uint64_t kept;        /* `free` of debug modes */
-    size_t touched;       /* `reach` of all modes */
+    size_t touched;       /* `reach` of debug modes */
     size_t chunk_count;   /* entries of the directory in use */
     size_t absent_count;  /* of them, without memory */
     size_t absent_from;   /* no entry before it is without memory and has generations left */
@@ -170,21 +170,36 @@ static inline void ps_slots_flip(const struct ps_slots *slots, char *chunk, size
     *word = bits;
 }
 
+/* A place that was free before is first on the list. When that is empty, the next place follows
+ * that never had an object: so the calls that build a map do not wait for stamps that others have
+ * read. */
 __attribute__((always_inline)) static inline uint64_t
 ps_slots_insert_shaped(struct ps_slots *slots, void **object, struct ps_slots_shape shape) {
     size_t position = (size_t)slots->free;
-    if (__builtin_expect(position == shape.position_mask || slots->live_count == slots->live_max,
-                         0)) {
+    uint64_t handle;
+    if (__builtin_expect(slots->live_count == slots->live_max, 0)) {
         return ps_slots_insert_slow(slots, object);
+    }
+    if (position != shape.position_mask) {
+        char *chunk = slots->directory[position >> slots->shift];
+        char *place = ps_slots_place(chunk, ps_slots_index(slots, position), shape);
+        uint64_t stamp = *ps_slots_stamp(place);
+        uint64_t next = stamp & shape.position_mask;
+        slots->free = next;
+        handle = (stamp ^ next ^ PS_SLOTS_FREE) | position;
+    } else {
+        position = slots->reach;
+        if (__builtin_expect(
+                ps_slots_index(slots, position) == 0 || position == shape.position_mask, 0)) {
+            return ps_slots_insert_slow(slots, object); /* a chunk begins, or a debug mode */
+        }
+        slots->reach = position + 1;
+        handle = (shape.position_mask + 1) | position;
     }
     char *chunk = slots->directory[position >> slots->shift];
     size_t index = ps_slots_index(slots, position);
-    ps_slots_flip(slots, chunk, index);
     char *place = ps_slots_place(chunk, index, shape);
-    uint64_t stamp = *ps_slots_stamp(place);
-    uint64_t next = stamp & shape.position_mask;
-    uint64_t handle = (stamp ^ next ^ PS_SLOTS_FREE) | position;
-    slots->free = next;
+    ps_slots_flip(slots, chunk, index);
     slots->live_count++;
     *ps_slots_stamp(place) = handle;
     *object = place;
