@@ -71,13 +71,9 @@ static inline size_t ps_fit_class_of(size_t size) {
            (size >> (power - PS_FIT_CLASS_SHIFT));
 }
 
-/* The first class whose blocks all have at least this size. */
-static inline size_t ps_fit_class_from(size_t size) {
-    unsigned power = ps_log2(size | (size_t)1 << PS_FIT_LINEAR_SHIFT);
-    size_t rounded = size + ((size_t)1 << (power - PS_FIT_CLASS_SHIFT)) - 1;
-    return ((size_t)(power - PS_FIT_LINEAR_SHIFT) << PS_FIT_CLASS_SHIFT) +
-           (rounded >> (power - PS_FIT_CLASS_SHIFT));
-}
+/* The first class whose blocks all have at least this size: the one after the last that has a
+ * shorter one. */
+static inline size_t ps_fit_class_from(size_t size) { return ps_fit_class_of(size - 1) + 1; }
 
 /* The smallest size of a class. */
 static inline size_t ps_fit_least_of(size_t class) {
@@ -91,15 +87,21 @@ static inline bool ps_fit_has(const struct ps_fit_index *index, size_t class) {
     return (index->bits[class / 64] >> (class % 64) & 1) != 0;
 }
 
+/* A bit changes in a register, by one instruction. */
 static inline void ps_fit_set(struct ps_fit_index *index, size_t class) {
-    index->bits[class / 64] |= (uint64_t)1 << (class % 64);
-    index->summary |= (uint64_t)1 << (class / 64);
+    uint64_t word = index->bits[class / 64];
+    uint64_t summary = index->summary;
+    word |= (uint64_t)1 << (class % 64);
+    summary |= (uint64_t)1 << (class / 64);
+    index->bits[class / 64] = word;
+    index->summary = summary;
 }
 
 static inline void ps_fit_clear(struct ps_fit_index *index, size_t class) {
-    uint64_t *word = &index->bits[class / 64];
-    *word &= ~((uint64_t)1 << (class % 64));
-    if (*word == 0) {
+    uint64_t word = index->bits[class / 64];
+    word &= ~((uint64_t)1 << (class % 64));
+    index->bits[class / 64] = word;
+    if (word == 0) {
         index->summary &= ~((uint64_t)1 << (class / 64));
     }
 }
@@ -107,16 +109,16 @@ static inline void ps_fit_clear(struct ps_fit_index *index, size_t class) {
 /* The first class from this one on with a block; PS_FIT_NONE if there is none. */
 static inline size_t ps_fit_find(const struct ps_fit_index *index, size_t class) {
     size_t word = class / 64;
-    uint64_t found = index->bits[word] & (~(uint64_t)0 << (class % 64));
-    if (found == 0) {
-        uint64_t above = index->summary & (~(uint64_t)1 << word);
-        if (above == 0) {
-            return PS_FIT_NONE;
-        }
-        word = (size_t)__builtin_ctzll(above);
-        found = index->bits[word];
+    uint64_t found = index->bits[word] >> (class % 64);
+    if (found != 0) {
+        return class + (unsigned)__builtin_ctzll(found);
     }
-    return word * 64 + (size_t)__builtin_ctzll(found);
+    uint64_t above = index->summary & (~(uint64_t)1 << word);
+    if (above == 0) {
+        return PS_FIT_NONE;
+    }
+    word = (unsigned)__builtin_ctzll(above);
+    return word * 64 + (unsigned)__builtin_ctzll(index->bits[word]);
 }
 
 /* True when the equation at the top is satisfied. */

@@ -46,7 +46,7 @@ static inline bool is_free_head(const struct ps_tlsf *tlsf, size_t head) {
 }
 
 /* The last of a list may be its first too: then its slot is among the heads. */
-void ps_tlsf_unlist(struct ps_tlsf *tlsf, struct block *block) {
+static inline void unlist(struct ps_tlsf *tlsf, struct block *block) {
     check_links(tlsf, block);
     struct block *next = block->next;
     struct block **slot = block->slot;
@@ -61,16 +61,18 @@ void ps_tlsf_unlist(struct ps_tlsf *tlsf, struct block *block) {
     }
 }
 
+void ps_tlsf_unlist(struct ps_tlsf *tlsf, struct block *block) { unlist(tlsf, block); }
+
 static inline void list_in(struct ps_tlsf *tlsf, struct block *block, size_t class) {
     struct block **slot = &tlsf->heads[class];
     struct block *next = *slot;
-    block->next = next;
-    block->slot = slot;
-    if (next != NULL) {
-        next->slot = &block->next;
-    }
+    block_link(block, next, slot);
     *slot = block;
-    ps_fit_set(&tlsf->index, class);
+    if (next != NULL) { /* then the bit is set */
+        next->slot = &block->next;
+    } else {
+        ps_fit_set(&tlsf->index, class);
+    }
 }
 
 /* Head and back pointer of a free block whose neighbours are used. */
@@ -87,68 +89,57 @@ void ps_tlsf_list(struct ps_tlsf *tlsf, struct block *block, size_t size) {
     list_in(tlsf, block, ps_fit_class_of(size));
 }
 
-/* `block`, on the list of `class`, is now the free block `moved` of `size`. The links of `block`
- * may lie where `moved` begins: they are read before that is written. */
-static inline void list_again(struct ps_tlsf *tlsf, struct block *block, size_t class,
-                              struct block *moved, size_t size) {
-    size_t new_class = ps_fit_class_of(size);
-    if (new_class == class) {
-        check_links(tlsf, block);
-        struct block *next = block->next;
-        struct block **slot = block->slot;
-        moved->next = next;
-        moved->slot = slot;
-        *slot = moved;
-        if (next != NULL) {
-            next->slot = &moved->next;
-        }
-    } else {
-        ps_tlsf_unlist(tlsf, block);
-        list_in(tlsf, moved, new_class);
+/* Puts `moved` in the place of `block` on its list. The links of `block` may lie where `moved`
+ * begins: they are read before those are written. */
+static inline void list_instead(struct ps_tlsf *tlsf, struct block *block, struct block *moved) {
+    check_links(tlsf, block);
+    struct block *next = block->next;
+    struct block **slot = block->slot;
+    block_link(moved, next, slot);
+    *slot = moved;
+    if (next != NULL) {
+        next->slot = &moved->next;
     }
-    mark_free(tlsf, moved, size);
 }
 
-/* Takes the first `size` bytes of the block that is first on the list of `class`; the rest remains
- * free, if it can be a block. */
-static inline void cut(struct ps_tlsf *tlsf, struct block *block, size_t class, size_t size) {
-    struct block **slot = &tlsf->heads[class];
-    struct block *next = block->next;
-    size_t total = ps_fit_bytes(block->head);
-    size_t left = total - size;
-    if (PS_UNLIKELY(!is_free_head(tlsf, block->head) || total < size ||
-                    !is_next(tlsf, block, next))) {
-        ps_tlsf_damaged(tlsf, overwritten, block);
-    }
-    struct block *rest = block_at(block, size);
-    size_t rest_class = ps_fit_class_of(left);
-    if (left >= PS_FIT_MIN && rest_class == class) {
-        tlsf_unpoison(rest, sizeof *rest);
-        rest->next = next;
-        rest->slot = slot;
-        *slot = rest;
-        if (next != NULL) {
-            next->slot = &rest->next;
-        }
-        mark_free(tlsf, rest, left);
-        block->head = tlsf->tag | size;
-        return;
-    }
+/* Takes the first block off the list of `class`. */
+static inline void drop_first(struct ps_tlsf *tlsf, struct block **slot, struct block *next,
+                              size_t class) {
     *slot = next;
     if (next != NULL) {
         next->slot = slot;
     } else {
         ps_fit_clear(&tlsf->index, class);
     }
-    if (left >= PS_FIT_MIN) {
-        tlsf_unpoison(rest, sizeof *rest);
-        list_in(tlsf, rest, rest_class);
-        mark_free(tlsf, rest, left);
-        block->head = tlsf->tag | size;
-    } else {
-        block_at(block, total)->head &= ~(size_t)PS_FIT_PREVIOUS_FREE;
-        block->head = tlsf->tag | total;
+}
+
+/* Takes the first `size` bytes of the block that is first on the list of `class`; the rest remains
+ * free. */
+static PS_NOINLINE void *cut(struct ps_tlsf *tlsf, struct block *block, size_t class, size_t size) {
+    struct block **slot = &tlsf->heads[class];
+    struct block *next = block->next;
+    size_t total = ps_fit_bytes(block->head);
+    size_t left = total - size;
+    if (PS_UNLIKELY(total < size || !tlsf_has_head(tlsf, block_at(block, total)))) {
+        ps_tlsf_damaged(tlsf, overwritten, block);
     }
+    struct block *rest = block_at(block, size);
+    size_t rest_class = ps_fit_class_of(left);
+    tlsf_unpoison(rest, sizeof *rest);
+    block->head = tlsf->tag | size;
+    mark_free(tlsf, rest, left);
+    if (rest_class == class) {
+        block_link(rest, next, slot);
+        *slot = rest;
+        if (next != NULL) {
+            next->slot = &rest->next;
+        }
+    } else {
+        drop_first(tlsf, slot, next, class);
+        list_in(tlsf, rest, rest_class);
+    }
+    block_unpoison(block, size);
+    return block_payload(block);
 }
 
 /* See ps_fit_gap. */
@@ -190,6 +181,10 @@ static void *take_inside(struct ps_tlsf *tlsf, struct block *before, size_t size
     size_t gap = gap_before(before, align);
     struct block *block = block_at(before, gap);
     size_t head = tlsf->tag;
+    if (PS_UNLIKELY(total < gap + size)) {
+        ps_tlsf_damaged(tlsf, overwritten, before);
+    }
+    check_size(tlsf, before, total);
     ps_tlsf_unlist(tlsf, before);
     if (gap != 0) {
         tlsf_unpoison((char *)block - PS_FIT_HEAD, sizeof *block + PS_FIT_HEAD);
@@ -212,61 +207,105 @@ static void *take_inside(struct ps_tlsf *tlsf, struct block *before, size_t size
     return block_payload(block);
 }
 
-static PS_NOINLINE void *take_near(struct ps_tlsf *tlsf, size_t size) {
+static void *take_near(struct ps_tlsf *tlsf, size_t size) {
     struct block *block = find_near(tlsf, ps_fit_class_of(size), size, PS_FIT_UNIT);
     return block != NULL ? take_inside(tlsf, block, size, PS_FIT_UNIT) : NULL;
 }
 
-static inline void *take(struct ps_tlsf *tlsf, size_t size) {
-    size_t class = ps_fit_find(&tlsf->index, ps_fit_class_from(size));
-    if (PS_UNLIKELY(class == PS_FIT_NONE)) {
-        return take_near(tlsf, size);
+static PS_NOINLINE void *alloc_near(struct ps_tlsf *tlsf, size_t bytes) {
+    void *payload = take_near(tlsf, ps_fit_bytes_for(bytes));
+    return PS_LIKELY(payload != NULL) ? payload : ps_tlsf_alloc_slow(tlsf, bytes, PS_FIT_UNIT);
+}
+
+/* Takes the first block of a class whose blocks are long enough, or a part of it. */
+static inline void *take_first(struct ps_tlsf *tlsf, size_t class, size_t size) {
+    struct block **slot = &tlsf->heads[class];
+    struct block *block = *slot;
+    struct block *next = block->next;
+    size_t head = block->head;
+    size_t total = ps_fit_bytes(head);
+    if (PS_UNLIKELY(!is_free_head(tlsf, head) || !is_next(tlsf, block, next))) {
+        ps_tlsf_damaged(tlsf, overwritten, block);
     }
-    struct block *block = tlsf->heads[class];
-    cut(tlsf, block, class, size);
-    block_unpoison(block, ps_fit_bytes(block->head));
+    if (total - size >= PS_FIT_MIN) { /* if it is not too short, which is an error */
+        return cut(tlsf, block, class, size);
+    }
+    drop_first(tlsf, slot, next, class);
+    block->head = head - PS_FIT_FREE;
+    block_at(block, total)->head &= ~(size_t)PS_FIT_PREVIOUS_FREE;
+    block_unpoison(block, total);
     return block_payload(block);
 }
 
 void *ps_tlsf_take(struct ps_tlsf *tlsf, size_t size, size_t align) {
     if (align <= PS_FIT_UNIT) {
-        return take(tlsf, size);
+        size_t class = ps_fit_find(&tlsf->index, ps_fit_class_from(size));
+        return class != PS_FIT_NONE ? take_first(tlsf, class, size) : take_near(tlsf, size);
     }
     struct block *block = find_aligned(tlsf, size, align);
     return block != NULL ? take_inside(tlsf, block, size, align) : NULL;
 }
 
+/* Merges a block with the free one after it alone. It is on its list before that one leaves its
+ * own, by the last call: so neither needs a place on the stack. */
+static PS_NOINLINE void merge_behind(struct ps_tlsf *tlsf, struct block *block, size_t size,
+                                     size_t behind_size) {
+    struct block *behind = block_at(block, size);
+    check_size(tlsf, behind, behind_size);
+    size_t class = ps_fit_class_of(behind_size);
+    size_t new_class = ps_fit_class_of(size + behind_size);
+    mark_free(tlsf, block, size + behind_size);
+    if (new_class == class) {
+        list_instead(tlsf, behind, block);
+    } else {
+        list_in(tlsf, block, new_class);
+        unlist(tlsf, behind);
+    }
+}
+
+/* Merges a block with the free one before it, and with the one after it if that is free. */
+static PS_NOINLINE void merge_before(struct ps_tlsf *tlsf, struct block *block, size_t size,
+                                     size_t behind_head) {
+    struct block *behind = block_at(block, size);
+    struct block *before = *block_back(block);
+    size_t before_size = (size_t)((char *)block - (char *)before);
+    if (PS_UNLIKELY(!tlsf_has_links(tlsf, before) ||
+                    (before->head & ~(size_t)PS_FIT_PREVIOUS_FREE) !=
+                        (tlsf->tag | before_size | PS_FIT_FREE))) {
+        ps_tlsf_damaged(tlsf, "overwritten free block before", block);
+    }
+    size += before_size;
+    if ((behind_head & PS_FIT_FREE) != 0) {
+        size_t behind_size = ps_fit_bytes(behind_head);
+        check_size(tlsf, behind, behind_size);
+        unlist(tlsf, behind);
+        size += behind_size;
+    } else {
+        behind->head = behind_head | PS_FIT_PREVIOUS_FREE;
+    }
+    size_t class = ps_fit_class_of(size);
+    if (class != ps_fit_class_of(before_size)) {
+        unlist(tlsf, before);
+        list_in(tlsf, before, class);
+    }
+    mark_free(tlsf, before, size);
+}
+
 static inline void release(struct ps_tlsf *tlsf, struct block *block, size_t head) {
     size_t size = ps_fit_bytes(head);
     struct block *behind = block_at(block, size);
-    tlsf_check_behind(tlsf, block, behind);
+    size_t behind_head = tlsf_head_behind(tlsf, block, behind);
+    block_poison(block, size);
     block->head = head | PS_FIT_FREE; /* remains in the middle of a merged block: a second free sees
                                         it */
-    block_poison(block, size);
-    size_t behind_head = behind->head;
     if ((head & PS_FIT_PREVIOUS_FREE) != 0) {
-        struct block *before = *block_back(block);
-        size_t before_size = (size_t)((char *)block - (char *)before);
-        if (PS_UNLIKELY(!tlsf_has_links(tlsf, before) ||
-                        (before->head & ~(size_t)PS_FIT_PREVIOUS_FREE) !=
-                            (tlsf->tag | before_size | PS_FIT_FREE))) {
-            ps_tlsf_damaged(tlsf, "overwritten free block before", block);
-        }
-        size += before_size;
-        if ((behind_head & PS_FIT_FREE) != 0) {
-            check_size(tlsf, behind, ps_fit_bytes(behind_head));
-            ps_tlsf_unlist(tlsf, behind);
-            size += ps_fit_bytes(behind_head);
-        } else {
-            behind->head = behind_head | PS_FIT_PREVIOUS_FREE;
-        }
-        list_again(tlsf, before, ps_fit_class_of(before_size), before, size);
+        merge_before(tlsf, block, size, behind_head);
     } else if ((behind_head & PS_FIT_FREE) != 0) {
-        size_t behind_size = ps_fit_bytes(behind_head);
-        check_size(tlsf, behind, behind_size);
-        list_again(tlsf, behind, ps_fit_class_of(behind_size), block, size + behind_size);
+        merge_behind(tlsf, block, size, ps_fit_bytes(behind_head));
     } else {
-        ps_tlsf_list(tlsf, block, size);
+        behind->head = behind_head | PS_FIT_PREVIOUS_FREE;
+        *block_back(behind) = block;
+        list_in(tlsf, block, ps_fit_class_of(size));
     }
 }
 
@@ -274,49 +313,73 @@ void ps_tlsf_release(struct ps_tlsf *tlsf, struct block *block, size_t head) {
     release(tlsf, block, head);
 }
 
-/* In place. False: it does not fit there. */
-bool ps_tlsf_resize(struct ps_tlsf *tlsf, struct block *block, size_t size) {
-    size_t head = block->head;
-    size_t old_size = ps_fit_bytes(head);
-    if (size <= old_size) {
-        if (old_size - size >= PS_FIT_MIN) {
-            struct block *rest = block_at(block, size);
-            block->head = head - (old_size - size);
-            release(tlsf, rest, tlsf->tag | (old_size - size));
-        }
-        return true;
-    }
+/* Frees the end of a used block, which is then `size` long. */
+static PS_NOINLINE void shorten(struct ps_tlsf *tlsf, struct block *block, size_t size) {
+    size_t left = ps_fit_bytes(block->head) - size;
+    block->head -= left;
+    release(tlsf, block_at(block, size), tlsf->tag | left);
+}
+
+/* Lengthens a used block to `size`, into the free one after it, which is long enough. */
+static PS_NOINLINE void lengthen(struct ps_tlsf *tlsf, struct block *block, size_t size,
+                                 size_t behind_size) {
+    size_t old_size = ps_fit_bytes(block->head);
     struct block *behind = block_at(block, old_size);
-    tlsf_check_behind(tlsf, block, behind);
-    size_t behind_size = ps_fit_bytes(behind->head);
-    if ((behind->head & PS_FIT_FREE) == 0 || old_size + behind_size < size) {
-        return false;
-    }
     check_size(tlsf, behind, behind_size);
     size_t added = size - old_size;
     size_t left = behind_size - added;
     if (left < PS_FIT_MIN) {
         added = behind_size;
-        ps_tlsf_unlist(tlsf, behind);
+        unlist(tlsf, behind);
         block_at(behind, behind_size)->head &= ~(size_t)PS_FIT_PREVIOUS_FREE;
     } else {
         struct block *rest = block_at(behind, added);
         tlsf_unpoison(rest, sizeof *rest);
-        list_again(tlsf, behind, ps_fit_class_of(behind_size), rest, left);
+        size_t class = ps_fit_class_of(left);
+        if (class == ps_fit_class_of(behind_size)) {
+            list_instead(tlsf, behind, rest);
+        } else {
+            unlist(tlsf, behind);
+            list_in(tlsf, rest, class);
+        }
+        mark_free(tlsf, rest, left);
     }
-    block->head = head + added;
+    block->head += added;
     block_unpoison(block, old_size + added);
+}
+
+/* In place. False: it does not fit there. */
+static inline bool resize(struct ps_tlsf *tlsf, struct block *block, size_t head, size_t size) {
+    size_t old_size = ps_fit_bytes(head);
+    if (size <= old_size) {
+        if (old_size - size >= PS_FIT_MIN) {
+            shorten(tlsf, block, size);
+        }
+        return true;
+    }
+    size_t behind_head = tlsf_head_behind(tlsf, block, block_at(block, old_size));
+    size_t behind_size = ps_fit_bytes(behind_head);
+    if ((behind_head & PS_FIT_FREE) == 0 || old_size + behind_size < size) {
+        return false;
+    }
+    lengthen(tlsf, block, size, behind_size);
     return true;
 }
 
+bool ps_tlsf_resize(struct ps_tlsf *tlsf, struct block *block, size_t size) {
+    return resize(tlsf, block, block->head, size);
+}
+
 void *ps_tlsf_alloc(struct ps_tlsf *tlsf, size_t bytes) {
-    if (PS_LIKELY(bytes < tlsf->limit_bytes)) {
-        void *payload = take(tlsf, ps_fit_bytes_for(bytes));
-        if (PS_LIKELY(payload != NULL)) {
-            return payload;
-        }
+    if (PS_UNLIKELY(bytes >= tlsf->limit_bytes)) {
+        return ps_tlsf_alloc_slow(tlsf, bytes, PS_FIT_UNIT);
     }
-    return ps_tlsf_alloc_slow(tlsf, bytes, PS_FIT_UNIT);
+    size_t size = ps_fit_bytes_for(bytes);
+    size_t class = ps_fit_find(&tlsf->index, ps_fit_class_from(size));
+    if (PS_UNLIKELY(class == PS_FIT_NONE)) {
+        return alloc_near(tlsf, bytes);
+    }
+    return take_first(tlsf, class, size);
 }
 
 void *ps_tlsf_alloc_aligned(struct ps_tlsf *tlsf, size_t bytes, size_t align) {
@@ -357,22 +420,26 @@ void ps_tlsf_free(struct ps_tlsf *tlsf, void *payload) {
     release(tlsf, block_of(payload), head);
 }
 
+/* By a new block. */
+static PS_NOINLINE void *move(struct ps_tlsf *tlsf, void *payload, size_t bytes) {
+    struct block *block = block_of(payload);
+    void *moved = ps_tlsf_alloc(tlsf, bytes);
+    if (moved != NULL) {
+        memcpy(moved, payload, ps_fit_bytes(block->head) - PS_FIT_HEAD);
+        release(tlsf, block, block->head);
+    }
+    return moved;
+}
+
 void *ps_tlsf_realloc(struct ps_tlsf *tlsf, void *payload, size_t bytes) {
     if (payload == NULL) {
         return ps_tlsf_alloc(tlsf, bytes);
     }
-    if (PS_UNLIKELY(bytes >= tlsf->limit_bytes || is_odd(tlsf, payload, head_of(payload)))) {
+    size_t head = head_of(payload);
+    if (PS_UNLIKELY(bytes >= tlsf->limit_bytes || is_odd(tlsf, payload, head))) {
         return ps_tlsf_realloc_slow(tlsf, payload, bytes);
     }
     struct block *block = block_of(payload);
-    size_t usable_bytes = ps_fit_bytes(block->head) - PS_FIT_HEAD;
-    if (ps_tlsf_resize(tlsf, block, ps_fit_bytes_for(bytes))) {
-        return payload;
-    }
-    void *moved = ps_tlsf_alloc(tlsf, bytes);
-    if (moved != NULL) {
-        memcpy(moved, payload, usable_bytes);
-        release(tlsf, block, block->head);
-    }
-    return moved;
+    return resize(tlsf, block, head, ps_fit_bytes_for(bytes)) ? payload
+                                                              : move(tlsf, payload, bytes);
 }

@@ -72,6 +72,12 @@ struct ps_tlsf {
     struct block *heads[];
 };
 
+/* Two stores: joined to one of 16 bytes, as gcc would, they take two more instructions. */
+static inline void block_link(struct block *block, struct block *next, struct block **slot) {
+    block->next = next;
+    *(struct block * *volatile *)&block->slot = slot;
+}
+
 static inline void *block_payload(struct block *block) { return (char *)block + PS_FIT_HEAD; }
 
 static inline struct block *block_of(const void *payload) {
@@ -127,13 +133,17 @@ static inline bool tlsf_has_links(const struct ps_tlsf *tlsf, const void *block)
 PS_NORETURN PS_COLD void ps_tlsf_damaged(const struct ps_tlsf *tlsf, const char *what,
                                          struct block *block);
 
-/* Ends the program unless a valid head follows the block, which says that the block is used. */
-static inline void tlsf_check_behind(const struct ps_tlsf *tlsf, struct block *block,
-                                     struct block *behind) {
+/* The head that follows the block. Ends the program unless it is valid and says that the block is
+ * used. */
+static inline size_t tlsf_head_behind(const struct ps_tlsf *tlsf, struct block *block,
+                                      struct block *behind) {
+    size_t head;
     if (PS_UNLIKELY((char *)behind - (char *)block < PS_FIT_MIN || !tlsf_has_head(tlsf, behind) ||
-                    ((behind->head ^ tlsf->tag) & (PS_FIT_TAG_MASK | PS_FIT_PREVIOUS_FREE)) != 0)) {
+                    (((head = behind->head) ^ tlsf->tag) &
+                     (PS_FIT_TAG_MASK | PS_FIT_PREVIOUS_FREE)) != 0)) {
         ps_tlsf_damaged(tlsf, "overwritten block after", block);
     }
+    return head;
 }
 
 /* tlsf.c: puts a block on its list. Its neighbours are used; their heads are brought in line. */

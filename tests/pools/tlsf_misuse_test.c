@@ -127,6 +127,27 @@ FRESH_TEST(a_head_with_a_wild_size_is_found) {
     }
 }
 
+FRESH_TEST(a_free_block_with_a_wild_size_is_found_when_it_is_taken) {
+    NEEDS_CHUNKS();
+    for (int is_last = 0; is_last < 2; is_last++) {
+        char *blocks[4];
+        struct ps_tlsf *tlsf = three_blocks(blocks);
+        ps_tlsf_free(tlsf, blocks[1]);
+        char *damaged = is_last ? blocks[3] + 32 : blocks[1];
+        size_t head;
+        memcpy(&head, damaged - 8, 8);
+        static const size_t sizes[] = {0, 16, (size_t)1 << 21, (size_t)1 << 40};
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            size_t wild = (head & ~(((size_t)1 << 48) - 16)) | sizes[i];
+            memcpy(damaged - 8, &wild, 8);
+            CHECK_ABORTS((void)!ps_tlsf_alloc(tlsf, is_last ? 100 : 24),
+                         "poolshim: overwritten free block 0x");
+            CHECK_ABORTS((void)!ps_tlsf_alloc_aligned(tlsf, is_last ? 100 : 24, is_last ? 64 : 16),
+                         "poolshim: overwritten free block 0x");
+        }
+    }
+}
+
 FRESH_TEST(check_sees_overwritten_free_blocks) {
     NEEDS_CHUNKS();
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);

@@ -16,9 +16,10 @@ static inline size_t ps_round_up(size_t n, size_t unit) { return (n + unit - 1) 
 
 static inline size_t ps_round_down(size_t n, size_t unit) { return n & ~(unit - 1); }
 
-/* Index of the highest set bit; n must not be 0. */
+/* Index of the highest set bit; n must not be 0. By an exclusive or, not a difference: x86-64 makes
+ * the zeros by one, which it then cancels. */
 static inline unsigned ps_log2(size_t n) {
-    return (unsigned)(63 - __builtin_clzll((unsigned long long)n));
+    return 63u ^ (unsigned)__builtin_clzll((unsigned long long)n);
 }
 
 static inline size_t ps_min(size_t a, size_t b) { return a < b ? a : b; }

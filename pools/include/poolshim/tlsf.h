@@ -8,10 +8,10 @@
  * neighbours at once. No search, no loop over blocks, no system call: whatever the state of the
  * pool, by callgrind on x86-64 with gcc 12 -O2 (tests/pools/test_pools_tlsf.py checks it),
  *
- *     ps_tlsf_alloc             at most 240 instructions (160 unless the pool is nearly full)
- *     ps_tlsf_free              at most 210
- *     ps_tlsf_alloc_aligned     at most 290
- *     ps_tlsf_realloc, in place at most 230
+ *     ps_tlsf_alloc             at most 220 instructions (140 unless the pool is nearly full)
+ *     ps_tlsf_free              at most 200
+ *     ps_tlsf_alloc_aligned     at most 270
+ *     ps_tlsf_realloc, in place at most 180
  *
  * A pool that may grow takes from its source when nothing fits, in the time that the source takes.
  * PS_DEBUG and checked builds check more and are not bounded.
