@@ -9,11 +9,16 @@
 #include <memory_resource>
 #include <poolshim/tlsf.h>
 
+#if __has_include(<tlsf.h>)
+#include <tlsf.h>
+#endif
+
 namespace {
 
 constexpr std::size_t SLOT_COUNT = 2000;
 constexpr double STEP_COUNT = 5e6;
 constexpr std::size_t GROW_LIMIT = 4096;
+constexpr std::size_t ROOM = 64 << 20;
 
 std::uint64_t random_step(std::uint64_t &state) {
     state ^= state << 13;
@@ -34,10 +39,28 @@ class Tlsf {
     }
 
   private:
-    static constexpr std::size_t ROOM = 64 << 20;
     std::vector<char> memory_;
     ps_tlsf *tlsf_;
 };
+
+#if __has_include(<tlsf.h>)
+// The original: no memory but its own, no check of what it reads there.
+class ConteTlsf {
+  public:
+    ConteTlsf() : memory_(ROOM), tlsf_(tlsf_create_with_pool(memory_.data(), memory_.size())) {
+        contest::require(tlsf_);
+    }
+    void *alloc(std::size_t bytes) { return tlsf_malloc(tlsf_, bytes); }
+    void free(void *block, std::size_t) { tlsf_free(tlsf_, block); }
+    void *grow(void *block, std::size_t, std::size_t bytes) {
+        return tlsf_realloc(tlsf_, block, bytes);
+    }
+
+  private:
+    std::vector<char> memory_;
+    tlsf_t tlsf_;
+};
+#endif
 
 class Malloc {
   public:
@@ -138,6 +161,9 @@ template <class Source> struct Entry {
 const Entry<Tlsf> use_tlsf("ps_tlsf");
 const Entry<Malloc> use_malloc("malloc");
 const Entry<StdPool> use_std("std_pool");
+#if __has_include(<tlsf.h>)
+const Entry<ConteTlsf> use_conte("conte_tlsf");
+#endif
 
 } // namespace
 
