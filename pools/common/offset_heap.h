@@ -23,7 +23,8 @@
 #include "pools/engine/base/atomic.h"
 
 enum {
-    PS_OFFSET_LOG_ROOM = 62, /* words; a section changes 40 at the most */
+    PS_OFFSET_LOG_ROOM = 62,  /* words; a section notes 40 at the most */
+    PS_OFFSET_NOTES_MAX = 10, /* of them at a time */
 };
 
 #define PS_OFFSET_HEAP_LARGEST ((uint64_t)1 << PS_FIT_LARGEST_SHIFT)
@@ -45,14 +46,17 @@ struct ps_offset_block {
     uint64_t previous; /* 0: the first of its list */
 };
 
+/* A word that was noted. */
+struct ps_offset_entry {
+    uint64_t place; /* its offset */
+    uint64_t before;
+};
+
 /* In the memory. Entries [0, count) are noted, in this order. */
 struct ps_offset_log {
     uint64_t count;
     uint64_t unused;
-    struct {
-        uint64_t place; /* the offset of a word */
-        uint64_t before;
-    } entries[PS_OFFSET_LOG_ROOM];
+    struct ps_offset_entry entries[PS_OFFSET_LOG_ROOM];
 };
 
 /* How the calling process has it. */
@@ -87,22 +91,50 @@ static inline uint64_t ps_offset_bytes(const struct ps_offset_memory *memory) {
     return memory->heap->end + PS_FIT_HEAD;
 }
 
-/* Changes a word of the memory. */
-static inline void ps_offset_store(const struct ps_offset_memory *memory, uint64_t *place,
-                                   uint64_t value) {
+/*
+ * Notes words that are changed after it, if there is a log:
+ *
+ *     if (memory->log != NULL) {
+ *         struct ps_offset_entry *end = ps_offset_notes_begin(memory);
+ *         end = ps_offset_note(memory, end, &word);
+ *         ps_offset_notes_end(memory, end);
+ *     }
+ *     word = value;
+ *
+ * PS_OFFSET_NOTES_MAX words at the most. Words within a free block, between its links and its last
+ * word, need no note: a section that is rolled back leaves them as they are.
+ */
+static inline struct ps_offset_entry *ps_offset_notes_begin(const struct ps_offset_memory *memory) {
     struct ps_offset_log *log = memory->log;
-    if (log != NULL) {
-        uint64_t count = log->count;
-        if (PS_UNLIKELY(count >= PS_OFFSET_LOG_ROOM)) {
-            ps_check_failed("poolshim: check failed: the log of a shared heap is full\n");
-        }
-        log->entries[count].place = (uint64_t)((char *)place - memory->base);
-        log->entries[count].before = *place;
-        ps_fence_program_order(); /* the entry is written before `count` covers it */
-        log->count = count + 1;
-        ps_fence_program_order(); /* and `count` before the change */
+    if (PS_UNLIKELY(log->count > PS_OFFSET_LOG_ROOM - PS_OFFSET_NOTES_MAX)) {
+        ps_check_failed("poolshim: check failed: the log of a shared heap is full\n");
     }
-    *place = value;
+    return &log->entries[log->count];
+}
+
+static inline struct ps_offset_entry *ps_offset_note(const struct ps_offset_memory *memory,
+                                                     struct ps_offset_entry *end,
+                                                     const uint64_t *word) {
+    end->place = (uint64_t)((const char *)word - memory->base);
+    end->before = *word;
+    return end + 1;
+}
+
+static inline void ps_offset_notes_end(const struct ps_offset_memory *memory,
+                                       const struct ps_offset_entry *end) {
+    ps_fence_program_order(); /* the entries are written before `count` covers them */
+    memory->log->count = (uint64_t)(end - memory->log->entries);
+    ps_fence_program_order(); /* and `count` before the changes */
+}
+
+/* Changes a word of the memory. */
+static inline void ps_offset_store(const struct ps_offset_memory *memory, uint64_t *word,
+                                   uint64_t value) {
+    if (memory->log != NULL) {
+        struct ps_offset_entry *end = ps_offset_notes_begin(memory);
+        ps_offset_notes_end(memory, ps_offset_note(memory, end, word));
+    }
+    *word = value;
 }
 
 /* An empty heap of `bytes` in memory whose record is zeroed. No section, nothing is noted. */

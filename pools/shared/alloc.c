@@ -15,12 +15,15 @@
 static const char no_block[] = "not a block of this shared heap:";
 
 /* Counts a block in or out. */
-static void count(struct ps_shared *heap, const struct ps_offset_memory *memory, bool is_in,
-                  uint64_t offset) {
+static inline void count(struct ps_shared *heap, const struct ps_offset_memory *memory, bool is_in,
+                         uint64_t offset) {
     struct shared_header *header = shared_header(heap);
     uint64_t bytes = ps_fit_bytes(ps_offset_block(memory, offset)->head) - PS_FIT_HEAD;
-    ps_offset_store(memory, &header->used_count, header->used_count + (is_in ? 1 : UINT64_MAX));
-    ps_offset_store(memory, &header->used_bytes, header->used_bytes + (is_in ? bytes : -bytes));
+    struct ps_offset_entry *end = ps_offset_notes_begin(memory);
+    end = ps_offset_note(memory, end, &header->used_count);
+    ps_offset_notes_end(memory, ps_offset_note(memory, end, &header->used_bytes));
+    header->used_count += is_in ? 1 : UINT64_MAX;
+    header->used_bytes += is_in ? bytes : -bytes;
 }
 
 /* Memory for the file up to `bytes` in all, which may be there already. Without the lock: growth of
