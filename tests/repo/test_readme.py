@@ -35,8 +35,8 @@ def test_first_commands_work_wherever_the_library_is(build_dir: Path, tmp_path: 
     env.pop("LD_PRELOAD", None)
     done = run_captured(["sh", "-c", run], env=env, cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("True\n", "")
-    done = run_captured(["sh", "-c", f"{compare} --runs 1 --allocators glibc,poolshim"], env=env,
-                        cwd=tmp_path)  # fmt: skip
+    few = compare.replace(" -- ", " --runs 1 --allocators glibc,poolshim -- ")
+    done = run_captured(["sh", "-c", few], env=env, cwd=tmp_path)
     assert done.returncode == 0 and "glibc" in done.stdout, done.stderr
     why = why.replace("app.py", "--seconds 0.2 $!")
     shell = f"python3 -c 'import time; time.sleep(60)' & {why}"
