@@ -96,32 +96,61 @@ static inline void expect_size(const void *block, size_t size, size_t align) {
     }
 }
 
-PS_HOT_EXPORT void *_Znwm(size_t size) {
-    void *block = ps_heap_alloc(size);
-    return made(PS_LIKELY(block != NULL) ? block : ps_cxx_fail(size, CALLER), PS_FAMILY_NEW);
+/* A request that may not take the fast path. The caller is that of the operator. */
+PS_INLINE void *new_slow(size_t size, enum ps_family family, void *caller) {
+    if (PS_LIKELY(!ps_hard_is_on())) {
+        void *block = ps_front_alloc_slow(size);
+        return PS_LIKELY(block != NULL) ? block : ps_cxx_fail(size, caller);
+    }
+    if (PS_UNLIKELY(ps_site_is_on())) {
+        ps_site_note((uintptr_t)caller);
+    }
+    void *block = ps_front_alloc_slow(size);
+    return note_family(PS_LIKELY(block != NULL) ? block : ps_cxx_fail(size, caller), family);
 }
+
+PS_INLINE void *new_one(size_t size, enum ps_family family, void *caller) {
+    if (PS_UNLIKELY(ps_heap_is_slow(size))) {
+        return new_slow(size, family, caller);
+    }
+    void *block = ps_heap_alloc_few(size);
+    return PS_LIKELY(block != NULL) ? block : ps_cxx_fail(size, caller);
+}
+
+PS_HOT_EXPORT void *_Znwm(size_t size) { return new_one(size, PS_FAMILY_NEW, CALLER); }
 
 PS_EXPORT void *_Znam(size_t size) {
     if (IS_REPLACED(own_new, _Znwm)) {
         return _Znwm(size);
     }
-    void *block = ps_heap_alloc(size);
-    return made(PS_LIKELY(block != NULL) ? block : ps_cxx_fail(size, CALLER), PS_FAMILY_NEW_ARRAY);
+    return new_one(size, PS_FAMILY_NEW_ARRAY, CALLER);
+}
+
+static inline void *new_aligned(size_t size, size_t align, void *caller) {
+    void *block = alloc_aligned(size, align);
+    return PS_LIKELY(block != NULL) ? block : ps_cxx_fail_aligned(size, align, caller);
+}
+
+/* The same where a thread may not take the fast path. Not inlined: the operator saves no register
+ * more. */
+static PS_NOINLINE PS_NOCLONE void *new_aligned_slow(size_t size, size_t align, void *caller) {
+    if (PS_UNLIKELY(ps_site_is_on()) && ps_is_power_of_two(align)) {
+        ps_site_note((uintptr_t)caller);
+    }
+    return made(new_aligned(size, align, caller), PS_FAMILY_NEW_ALIGNED);
 }
 
 PS_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t align) {
-    void *block = alloc_aligned(size, align);
-    return made(PS_LIKELY(block != NULL) ? block : ps_cxx_fail_aligned(size, align, CALLER),
-                PS_FAMILY_NEW_ALIGNED);
+    return PS_UNLIKELY(ps_front_thread.fast_limit == 0) ? new_aligned_slow(size, align, CALLER)
+                                                        : new_aligned(size, align, CALLER);
 }
 
 PS_EXPORT void *_ZnamSt11align_val_t(size_t size, size_t align) {
     if (IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t)) {
         return _ZnwmSt11align_val_t(size, align);
     }
-    void *block = alloc_aligned(size, align);
-    return made(PS_LIKELY(block != NULL) ? block : ps_cxx_fail_aligned(size, align, CALLER),
-                PS_FAMILY_NEW_ALIGNED);
+    return PS_UNLIKELY(ps_front_thread.fast_limit == 0) ? new_aligned_slow(size, align, CALLER)
+                                                        : new_aligned(size, align, CALLER);
 }
 
 /* ---- for the nothrow forms ---- */

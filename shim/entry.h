@@ -10,6 +10,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/promise.h"
+#include "pools/engine/harden/site.h"
 #include "pools/engine/heap/block.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
@@ -33,6 +34,15 @@ static inline bool ps_multiply(size_t count, size_t size, size_t *bytes) {
     }
     return true;
 }
+
+/* Notes the call site of an entry point for the request that follows, which is no tail call:
+ * pools/engine/harden/site.h. To be used in the entry point itself. */
+#define PS_NOTE_SITE()                                                                             \
+    do {                                                                                           \
+        if (PS_UNLIKELY(ps_site_is_on())) {                                                        \
+            ps_site_note((uintptr_t)__builtin_return_address(0));                                  \
+        }                                                                                          \
+    } while (0)
 
 /* The size that the caller of a free states, where blocks are hardened:
  * pools/engine/harden/promise.c. An invalid alignment is ignored. */

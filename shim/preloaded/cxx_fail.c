@@ -96,6 +96,7 @@ ps_cxx_append *ps_cxx_find_append(void) {
 #define NOTHROW_FORM(name, is_array, family)                                                       \
     extern void *name(size_t size, const struct nothrow *tag);                                     \
     PS_EXPORT void *name(size_t size, const struct nothrow *tag) {                                 \
+        PS_NOTE_SITE();                                                                            \
         void *block = ps_cxx_try(size, is_array);                                                  \
         block = PS_LIKELY(block != NULL) ? block : fail_new_nothrow(#name, size, tag, CALLER);     \
         return ps_cxx_made(block, family);                                                         \
@@ -104,6 +105,7 @@ ps_cxx_append *ps_cxx_find_append(void) {
 #define NOTHROW_ALIGNED_FORM(name, is_array)                                                       \
     extern void *name(size_t size, size_t align, const struct nothrow *tag);                       \
     PS_EXPORT void *name(size_t size, size_t align, const struct nothrow *tag) {                   \
+        PS_NOTE_SITE();                                                                            \
         void *block = ps_cxx_try_aligned(size, align, is_array);                                   \
         if (PS_UNLIKELY(block == NULL)) {                                                          \
             block = fail_new_aligned_nothrow(#name, size, align, tag, CALLER);                     \

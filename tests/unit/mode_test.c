@@ -35,9 +35,9 @@ FRESH_TEST(level_2_has_a_mode) {
     check_mode(PS_MODE_HARDENED);
 }
 
-FRESH_TEST(level_3_shares_it) {
+FRESH_TEST(level_3_has_a_mode_with_call_sites) {
     engine_config.harden = 3;
-    check_mode(PS_MODE_HARDENED);
+    check_mode(PS_MODE_SITED);
 }
 
 FRESH_TEST(recording_has_a_mode) {

@@ -28,6 +28,7 @@
 #define PS_HARDEN_ZERO_ON_FREE 1    /* this level zeroes freed blocks and does nothing else */
 #define PS_HARDEN_CHECK_BLOCKS 2    /* from this level on, each block is checked individually */
 #define PS_HARDEN_LONG_QUARANTINE 3 /* from this level on, the quarantine is longer */
+#define PS_HARDEN_CALL_SITES 3      /* from this level on, the heap has parts by call site */
 /* No level: small blocks have memory tags and none of these checks; large ones are as at level 3.
  * See harden/mte.h. */
 #define PS_HARDEN_MEMORY_TAGS 4

@@ -16,7 +16,8 @@
 
 struct ps_front_table ps_front_table;
 PS_SPARSE struct ps_front_table ps_front_apart[PS_FRONT_APART];
-static uint32_t x_apart_end;
+struct ps_front_table *ps_front_parts;
+uint32_t ps_front_x_apart_end;
 struct ps_front ps_front_none; /* constant */
 uint64_t ps_front_x_medium_singles;
 
@@ -82,11 +83,32 @@ void ps_front_start(void) {
     table->has_sequences = table->id != 0;
 }
 
+static struct ps_front_table *table_apart(size_t index) {
+    return index < PS_FRONT_APART ? &ps_front_apart[index]
+                                  : &ps_front_parts[index - PS_FRONT_APART];
+}
+
 struct ps_front_table *ps_front_table_at(size_t index) {
-    /* acquire: pairs with ps_front_table_take. */
-    return index == 0                               ? &ps_front_table
-           : index <= ps_load_acquire(&x_apart_end) ? &ps_front_apart[index - 1]
-                                                    : NULL;
+    /* acquire: pairs with begin_table. */
+    return index == 0                                        ? &ps_front_table
+           : index <= ps_load_acquire(&ps_front_x_apart_end) ? table_apart(index - 1)
+                                                             : NULL;
+}
+
+/* Describes a table of a partition, and lets walks over all tables find it. */
+static struct ps_front_table *begin_table(struct ps_partition *partition, uint32_t index) {
+    struct ps_front_table *table = table_apart(index);
+    table->area = ps_front_table.area;
+    table->id = ps_front_table.id;
+    table->has_sequences = ps_front_table.has_sequences;
+    table->partition = partition;
+    table->index = index + 1;
+    memcpy(table->places, ps_front_table.places, sizeof table->places);
+    /* release: the table, for walks over all; those between are complete, or have no fronts. */
+    uint32_t end = ps_load_relaxed(&ps_front_x_apart_end);
+    while (end < index + 1 && !ps_cas_weak_release(&ps_front_x_apart_end, &end, index + 1)) {
+    }
+    return table;
 }
 
 struct ps_front_table *ps_front_table_take(struct ps_partition *partition) {
@@ -97,17 +119,11 @@ struct ps_front_table *ps_front_table_take(struct ps_partition *partition) {
             return NULL;
         }
     } while (!ps_cas_weak_relaxed(&x_taken, &index, index + 1)); /* ends: it rises */
-    struct ps_front_table *table = &ps_front_apart[index];
-    table->area = ps_front_table.area;
-    table->id = ps_front_table.id;
-    table->has_sequences = ps_front_table.has_sequences;
-    table->partition = partition;
-    memcpy(table->places, ps_front_table.places, sizeof table->places);
-    /* release: the table, for walks over all; those between are complete, or have no fronts. */
-    uint32_t end = ps_load_relaxed(&x_apart_end);
-    while (end < index + 1 && !ps_cas_weak_release(&x_apart_end, &end, index + 1)) {
-    }
-    return table;
+    return begin_table(partition, index);
+}
+
+struct ps_front_table *ps_front_table_of_part(struct ps_partition *part, size_t index) {
+    return begin_table(part, PS_FRONT_APART + (uint32_t)index);
 }
 
 struct ps_front *ps_front_make(void) {
@@ -147,10 +163,6 @@ static bool publish(struct ps_front_table *table, struct ps_front *front, size_t
     return id < PS_FRONTS && ps_cas_strong_acq_rel(&table->x_fronts[id], &none, front);
 }
 
-static uint32_t index_of(const struct ps_front_table *table) {
-    return table == &ps_front_table ? 0 : (uint32_t)(table - ps_front_apart) + 1;
-}
-
 static struct ps_front *here(struct ps_front_table *table) {
     size_t id = own_id();
     struct ps_front *front = front_at(table, id);
@@ -159,7 +171,7 @@ static struct ps_front *here(struct ps_front_table *table) {
     }
     front = ps_front_make();
     if (front != NULL) {
-        front->table = index_of(table);
+        front->table = table->index;
         (void)publish(table, front, id); /* false: another thread was first; this one leaks */
     }
     return front_at(table, id);
@@ -203,7 +215,7 @@ bool ps_front_raise_in(struct ps_front_table *table, struct ps_front *own, size_
         if (own == NULL) {
             return false;
         }
-        own->table = index_of(table);
+        own->table = table->index;
         ps_store_release(&table->x_own, own); /* release: a reader of its counts */
     }
     return raise(own != NULL ? own : here(table), class_index);

@@ -102,12 +102,13 @@ struct ps_front_table {
     /* As in struct ps_size_class, by class, for ps_front_starts. */
     uint32_t factor[PS_CLASS_LIMIT];
     uint32_t scaled_first[PS_CLASS_LIMIT];
-    /* By id. NULL: not made. Read from outside the process, too. All else is constant after the
-     * start. */
-    struct ps_front *x_fronts[PS_FRONTS];
     uint32_t x_end;         /* of the ids that have fronts, or will have */
     struct ps_front *x_own; /* of the first thread, which alone uses it; NULL: it has none */
     struct ps_partition *partition; /* whose blocks are in its fronts; NULL: the plain heap's */
+    uint32_t index;                 /* of ps_front_table_at */
+    /* By id. NULL: not made. Last, so that few ids touch one page of a table. Read from outside the
+     * process, as x_end and x_own are. All else is constant after the start. */
+    struct ps_front *x_fronts[PS_FRONTS];
 };
 extern PS_HIDDEN struct ps_front_table ps_front_table;
 extern PS_HIDDEN struct ps_front ps_front_none;
@@ -120,11 +121,20 @@ extern PS_HIDDEN struct ps_front ps_front_none;
 #define PS_FRONT_APART 16
 extern PS_HIDDEN struct ps_front_table ps_front_apart[PS_FRONT_APART];
 
+/* The same for parts of the plain heap (partition.h), one for each; NULL: there are no parts. */
+extern PS_HIDDEN struct ps_front_table *ps_front_parts;
+
+/* The number of both, up to the last one in use. All are read from outside the process, too. */
+extern PS_HIDDEN uint32_t ps_front_x_apart_end;
+
 /* The table of the plain heap, then those of partitions; NULL after the last. */
 struct ps_front_table *ps_front_table_at(size_t index);
 
 /* A table for a partition; NULL: there are as many as can be. */
 struct ps_front_table *ps_front_table_take(struct ps_partition *partition);
+
+/* The same for a part of the plain heap, once for each; index: its own. */
+struct ps_front_table *ps_front_table_of_part(struct ps_partition *part, size_t index);
 
 /* The table as the fast path uses it: one register for its address, where the compiler would
  * materialise several. */
@@ -214,8 +224,8 @@ static inline void *ps_front_pop(struct ps_front *own, size_t class_index) {
 }
 
 /* The same in the fronts of a partition. own: of ps_front_own_in. */
-static inline bool ps_front_push_in(struct ps_front_table *table, struct ps_front *own,
-                                    size_t class_index, void *block) {
+PS_INLINE bool ps_front_push_in(struct ps_front_table *table, struct ps_front *own,
+                                size_t class_index, void *block) {
     if (own != NULL) {
         return ps_front_push_own(own, table, class_index, block);
     }
@@ -223,8 +233,8 @@ static inline bool ps_front_push_in(struct ps_front_table *table, struct ps_fron
                                      : ps_front_push_locked_in(table, class_index, block);
 }
 
-static inline void *ps_front_pop_in(struct ps_front_table *table, struct ps_front *own,
-                                    size_t class_index) {
+PS_INLINE void *ps_front_pop_in(struct ps_front_table *table, struct ps_front *own,
+                                size_t class_index) {
     if (own != NULL) {
         return ps_front_pop_own(own, table, class_index);
     }
@@ -233,8 +243,8 @@ static inline void *ps_front_pop_in(struct ps_front_table *table, struct ps_fron
 }
 
 /* The calling thread's own front in a table. own: its own in the first one, or NULL. */
-static inline struct ps_front *ps_front_own_in(const struct ps_front_table *table,
-                                               struct ps_front *own) {
+PS_INLINE struct ps_front *ps_front_own_in(const struct ps_front_table *table,
+                                           struct ps_front *own) {
     if (PS_LIKELY(own == NULL || own == &ps_front_none)) {
         return own;
     }

@@ -97,6 +97,31 @@ static inline bool ps_partition_is(const struct ps_partition *partition,
     return ps_load_seq_cst(&partition->x_state) == (uint32_t)state; /* see ps_partition_leave */
 }
 
+/* ---- parts of the plain heap ---- */
+
+/*
+ * Partitions that malloc itself serves: harden/site.h. They are in no table, have fronts, never
+ * end, and are none for ps_partition_of: their blocks are the plain heap's for programs.
+ */
+#define PS_PARTITION_PARTS 32
+extern PS_HIDDEN struct ps_partition *ps_partition_parts; /* NULL: there are none */
+
+/* A bit for each one that has begun. */
+extern PS_HIDDEN uint32_t ps_partition_x_parts;
+
+static inline bool ps_partition_is_part(const struct ps_partition *partition) {
+    return ps_partition_parts != NULL && (uintptr_t)partition - (uintptr_t)ps_partition_parts <
+                                             PS_PARTITION_PARTS * sizeof *partition;
+}
+
+/* Maps memory for all parts, and their tables of fronts. Called once, before the first block; false
+ * when memory is exhausted. */
+bool ps_partition_map_parts(void);
+
+/* Begins a part, unless it has begun. False: another thread is about to, or was when this process
+ * was forked. */
+bool ps_partition_begin_part(size_t index);
+
 /* ---- counts ---- */
 
 struct ps_partition_use {

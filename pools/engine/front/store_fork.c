@@ -110,14 +110,23 @@ static bool begin_store(struct ps_store *store, bool had_others) {
     return is_chosen;
 }
 
+static bool begin_partition(struct ps_partition *partition, bool had_others) {
+    bool is_any = false;
+    for (uint32_t i = 0; i < ps_size_class_all_count; i++) {
+        struct ps_store *store = ps_partition_store(partition, i);
+        is_any |= store != NULL && begin_store(store, had_others);
+    }
+    return is_any;
+}
+
 static bool begin_partitions(bool had_others) {
     bool is_any = false;
     for (uint32_t k = 0; k < ps_partition_end(); k++) {
         struct ps_partition *partition = ps_partition_at(k);
-        for (uint32_t i = 0; partition != NULL && i < ps_size_class_all_count; i++) {
-            struct ps_store *store = ps_partition_store(partition, i);
-            is_any |= store != NULL && begin_store(store, had_others);
-        }
+        is_any |= partition != NULL && begin_partition(partition, had_others);
+    }
+    for (uint32_t parts = ps_partition_x_parts; parts != 0; parts &= parts - 1) {
+        is_any |= begin_partition(&ps_partition_parts[__builtin_ctz(parts)], had_others);
     }
     return is_any;
 }

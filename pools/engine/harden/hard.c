@@ -10,6 +10,7 @@
 #include "pools/engine/front/store.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard_canary.h"
+#include "pools/engine/harden/hard_life.h"
 #include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/harden/transit.h"
@@ -23,14 +24,12 @@
 #include "pools/engine/os/os.h"
 
 #define SPARSE_SLABS 16 /* per class at level 3; a quarter of that at level 2 */
-#define LOOKED_AT_WHOLE ((size_t)1 << 10)
-#define FETCHED_AHEAD 32 /* blocks: as many as are granted in random order */
 
 uint32_t ps_hard_level;
 size_t ps_hard_extra_bytes;
 uint64_t ps_canary_secret;
 uint64_t ps_slack_pattern;
-static size_t most_bytes; /* largest request that a class serves */
+size_t ps_hard_most_bytes;
 
 void ps_hard_start(const struct ps_config *config) {
     ps_hard_level = config->harden;
@@ -39,7 +38,7 @@ void ps_hard_start(const struct ps_config *config) {
     }
     ps_canary_secret = ps_os_random();
     ps_slack_pattern = (ps_os_random() >> 57 | 0x80) * 0x0101010101010101u;
-    most_bytes = ps_size_class_max_bytes - PS_CANARY_BYTES;
+    ps_hard_most_bytes = ps_size_class_max_bytes - PS_CANARY_BYTES;
     ps_slab_sparse_slabs =
         ps_hard_level >= PS_HARDEN_LONG_QUARANTINE ? SPARSE_SLABS : SPARSE_SLABS / 4;
     ps_hard_extra_bytes = PS_CANARY_BYTES;
@@ -64,29 +63,16 @@ static size_t check_canary(const struct ps_slab *slab, const void *block) {
     return room - ps_canary_slack(block, room);
 }
 
-/* True when a block may have been overrun: it is live, and has no canary. mark: its shadow byte,
- * which is read first: another block may be inaccessible. */
-PS_RACING bool is_suspect(const void *block, const uint8_t *mark, size_t room) {
-    return ps_shadow_is(ps_shadow_read(mark), PS_SHADOW_LIVE) &&
-           ps_canary_slack(block, room) > room;
-}
-
 /* Checks the canary of the preceding block, which an overrun from there has overwritten, or an
  * underrun of the block itself. Another thread may be using that block. */
 static void check_neighbour(const struct ps_slab *slab, const char *block) {
     size_t block_bytes = block_bytes_of(slab);
     const char *neighbour = block - block_bytes;
     const uint8_t *mark = neighbour >= slab->run.base ? ps_shadow_at(neighbour) : NULL;
-    if (mark != NULL && PS_UNLIKELY(is_suspect(neighbour, mark, ps_canary_room(block_bytes)))) {
+    if (mark != NULL &&
+        PS_UNLIKELY(ps_hard_is_suspect(neighbour, mark, ps_canary_room(block_bytes)))) {
         ps_hard_check_other(slab, neighbour);
     }
-}
-
-/* As check_neighbour, for a block in a slab's first granule, without the check itself. */
-PS_INLINE bool is_neighbour_suspect(const char *block, const uint8_t *mark, size_t block_bytes) {
-    bool is_first = (uintptr_t)block % PS_GRANULE_BYTES < block_bytes;
-    return !is_first && is_suspect(block - block_bytes, mark - (block_bytes >> PS_SHADOW_SHIFT),
-                                   ps_canary_room(block_bytes));
 }
 
 /* ---- allocation ---- */
@@ -100,46 +86,26 @@ static bool is_long_untouched(const void *block, size_t bytes) {
     if (ps_hard_level >= PS_HARDEN_LONG_QUARANTINE || shard == NULL) {
         return ps_is_wiped(block, bytes);
     }
-    return ps_is_wiped(block, LOOKED_AT_WHOLE) &&
-           ps_is_wiped_at((const char *)block + LOOKED_AT_WHOLE,
-                          ps_round_down(bytes - LOOKED_AT_WHOLE, PS_WIPE_LINE_BYTES),
+    return ps_is_wiped(block, PS_HARD_LOOKED_AT_WHOLE) &&
+           ps_is_wiped_at((const char *)block + PS_HARD_LOOKED_AT_WHOLE,
+                          ps_round_down(bytes - PS_HARD_LOOKED_AT_WHOLE, PS_WIPE_LINE_BYTES),
                           ps_hard_random_below(shard, PS_WIPE_LINE_WORDS));
 }
 
 /* Not NORETURN: a tail call. */
-static PS_COLD void *report_late_write(const void *block) {
+PS_COLD void *ps_hard_report_late_write(const void *block) {
     report(PS_MISUSE_LATE_WRITE, ps_slab_of(block), block);
-}
-
-/* Makes a block live; mark: its shadow byte. */
-PS_INLINE void set_live(void *block, uint8_t *mark, size_t block_bytes, size_t bytes) {
-    uint8_t busy = ps_shadow_set_busy(mark);
-    ps_canary_set(block, ps_canary_room(block_bytes), bytes);
-    ps_shadow_set(mark, busy, PS_SHADOW_LIVE);
 }
 
 /* Makes a free block live. One that was freed must be unchanged; any other was never granted, and
  * is not touched here, which saves a page fault per fresh page. */
-static PS_NOINLINE void *begin_long_life(void *block, size_t block_bytes, size_t bytes) {
+PS_NOINLINE void *ps_hard_begin_long_life(void *block, size_t block_bytes, size_t bytes) {
     uint8_t *mark = ps_shadow_of_block(block);
     if (ps_shadow_is(ps_shadow_read(mark), PS_SHADOW_FREED) &&
         PS_UNLIKELY(!is_long_untouched(block, block_bytes))) {
-        return report_late_write(block);
+        return ps_hard_report_late_write(block);
     }
-    set_live(block, mark, block_bytes, bytes);
-    return block;
-}
-
-PS_INLINE void *begin_life(void *block, size_t block_bytes, size_t bytes) {
-    if (PS_UNLIKELY(block_bytes > LOOKED_AT_WHOLE)) {
-        return begin_long_life(block, block_bytes, bytes);
-    }
-    uint8_t *mark = ps_shadow_of_block(block);
-    if (PS_LIKELY(ps_shadow_is(ps_shadow_read(mark), PS_SHADOW_FREED)) &&
-        PS_UNLIKELY(!ps_is_wiped(block, block_bytes))) {
-        return report_late_write(block);
-    }
-    set_live(block, mark, block_bytes, bytes);
+    ps_hard_set_live(block, mark, block_bytes, bytes);
     return block;
 }
 
@@ -169,15 +135,16 @@ void ps_hard_prepare(void **blocks, size_t count) {
 static PS_NOINLINE void *refill(uint32_t class_index, size_t bytes, size_t sample_bytes) {
     void *block = ps_single_refill(&class_index, bytes, sample_bytes, ps_hard_prepare);
     return PS_LIKELY(block != NULL)
-               ? begin_life(block, ps_size_classes[class_index].block_bytes, bytes)
+               ? ps_hard_begin_life(block, ps_size_classes[class_index].block_bytes, bytes)
                : NULL;
 }
 
 /* Without sequences. */
 static PS_NOINLINE void *alloc_locked(uint32_t class_index, size_t bytes, size_t sample_bytes) {
     void *block = ps_front_pop_locked(class_index);
-    return block != NULL ? begin_life(block, ps_size_classes[class_index].block_bytes, bytes)
-                         : refill(class_index, bytes, sample_bytes);
+    return block != NULL
+               ? ps_hard_begin_life(block, ps_size_classes[class_index].block_bytes, bytes)
+               : refill(class_index, bytes, sample_bytes);
 }
 
 PS_INLINE void *alloc_class(uint32_t class_index, size_t bytes, size_t sample_bytes) {
@@ -192,7 +159,7 @@ PS_INLINE void *alloc_class(uint32_t class_index, size_t bytes, size_t sample_by
         return alloc_locked(class_index, bytes, sample_bytes);
     }
     return PS_LIKELY(block != NULL)
-               ? begin_life(block, ps_size_classes[class_index].block_bytes, bytes)
+               ? ps_hard_begin_life(block, ps_size_classes[class_index].block_bytes, bytes)
                : refill(class_index, bytes, sample_bytes);
 }
 
@@ -218,18 +185,18 @@ void *ps_hard_alloc(uint32_t class_index, size_t bytes, size_t sample_bytes) {
                : alloc_event(class_index, bytes, sample_bytes);
 }
 
-void *ps_hard_begin_life(void *block, uint32_t class_index, size_t bytes) {
-    return begin_life(block, ps_size_classes[class_index].block_bytes, bytes);
+void *ps_hard_alloc_class(uint32_t class_index, size_t bytes, size_t sample_bytes) {
+    return alloc_class(class_index, bytes, sample_bytes);
 }
 
-static PS_NOINLINE void *alloc_unclassed(size_t bytes) {
+PS_NOINLINE void *ps_hard_alloc_unclassed(size_t bytes) {
     return ps_hard_alloc(PS_CLASS_NONE, bytes, bytes);
 }
 
 /* Calls of other functions are tail calls, here and in ps_hard_free: neither saves a register. */
 void *ps_hard_malloc(size_t bytes) {
-    if (PS_UNLIKELY(bytes - 1 >= most_bytes)) {
-        return alloc_unclassed(bytes); /* 0 too */
+    if (PS_UNLIKELY(bytes - 1 >= ps_hard_most_bytes)) {
+        return ps_hard_alloc_unclassed(bytes); /* 0 too */
     }
     uint32_t class_index = ps_size_class_by_8[(bytes + PS_CANARY_BYTES + 7) >> 3];
     ps_front_thread.left_bytes -= (int64_t)bytes;
@@ -239,27 +206,8 @@ void *ps_hard_malloc(size_t bytes) {
 
 /* ---- free ---- */
 
-/* Zeroes a block whose canary and neighbour have been checked; mark: its shadow byte. */
-PS_INLINE void end_life(void *block, uint8_t *mark, size_t block_bytes) {
-    uint8_t busy = ps_shadow_set_busy(mark);
-    ps_wipe(block, block_bytes);
-    ps_shadow_set(mark, busy, PS_SHADOW_FREED);
-}
-
-/*
- * Blocks are granted in random order, so a program that frees them in the order of their allocation
- * reads memory in an order that no processor foresees: 50 ns instead of 24 for each node of a list.
- * The frees are expected to continue in the direction from an earlier one, if it lies nearby.
- */
-PS_INLINE void fetch_ahead(const char *block, const char *earlier, size_t block_bytes) {
-    if (((uintptr_t)block ^ (uintptr_t)earlier) < PS_GRANULE_BYTES) {
-        ptrdiff_t distance = (ptrdiff_t)(block_bytes * FETCHED_AHEAD);
-        __builtin_prefetch(block + (earlier < block ? distance : -distance), 1);
-    }
-}
-
 /* The same for a thread whose shard does not exist yet. */
-static PS_NOINLINE void hold_first(uint32_t class_index, void *block) {
+PS_NOINLINE void ps_hard_hold_first(uint32_t class_index, void *block) {
     struct ps_hard_shard *shard = ps_hard_make_shard_here();
     void *other = shard != NULL ? ps_hard_swap(shard, class_index, block) : block;
     if (other != NULL) {
@@ -270,7 +218,7 @@ static PS_NOINLINE void hold_first(uint32_t class_index, void *block) {
 /* The same where blocks of partitions may be among them. */
 static PS_NOINLINE void hold_beside_partitions(uint32_t class_index, void *block) {
     uint32_t phase = ps_transit_begin();
-    hold_first(class_index, block);
+    ps_hard_hold_first(class_index, block);
     ps_transit_end(phase);
 }
 
@@ -282,12 +230,12 @@ PS_INLINE void hold(uint32_t class_index, void *block, size_t block_bytes) {
         return;
     }
     if (PS_UNLIKELY(shard == NULL)) {
-        hold_first(class_index, block);
+        ps_hard_hold_first(class_index, block);
         return;
     }
     void *other = ps_hard_swap(shard, class_index, block);
     if (PS_LIKELY(other != NULL)) {
-        fetch_ahead(block, other, block_bytes);
+        ps_hard_fetch_ahead(block, other, block_bytes);
         ps_front_put(ps_front_table_base(), class_index, other);
     }
 }
@@ -311,7 +259,7 @@ static PS_NOINLINE void free_slow(void *block) {
     check_neighbour(slab, block);
     struct ps_partition *partition = slab->extent != NULL ? ps_partition_of_slab(slab) : NULL;
     size_t block_bytes = block_bytes_of(slab);
-    end_life(block, mark, block_bytes);
+    ps_hard_end_life(block, mark, block_bytes);
     hold(slab->class_index, block, block_bytes);
     if (partition != NULL && partition->fronts == NULL) {
         ps_partition_discharge(partition, block_bytes, false);
@@ -321,11 +269,11 @@ static PS_NOINLINE void free_slow(void *block) {
 /* Frees a live block in a slab of one granule, if it is intact; mark: its shadow byte. */
 PS_INLINE void free_live(uint32_t class_index, void *block, uint8_t *mark, size_t block_bytes) {
     if (PS_UNLIKELY(!ps_canary_is_intact(block, ps_canary_room(block_bytes)) ||
-                    is_neighbour_suspect(block, mark, block_bytes))) {
+                    ps_hard_is_neighbour_suspect(block, mark, block_bytes))) {
         free_slow(block);
         return;
     }
-    end_life(block, mark, block_bytes);
+    ps_hard_end_life(block, mark, block_bytes);
     hold(class_index, block, block_bytes);
 }
 
@@ -370,5 +318,5 @@ size_t ps_hard_usable(const struct ps_slab *slab, const void *block, enum ps_mis
 }
 
 void ps_hard_resize(const struct ps_slab *slab, void *block, size_t bytes) {
-    set_live(block, ps_shadow_of_live(block), block_bytes_of(slab), bytes);
+    ps_hard_set_live(block, ps_shadow_of_live(block), block_bytes_of(slab), bytes);
 }

@@ -16,14 +16,15 @@
  *     when its neighbour is freed, and at the end of the process. Inaccessible are: the last page
  *     of each slab, most of a class's first slabs (front/slab_room.h), the addresses after each
  *     large block, addresses that were never granted, and large blocks in quarantine.
- *   - Level 3: the quarantine is longer, and some blocks are guarded samples (guard.h).
+ *   - Level 3: the quarantine is longer, some blocks are guarded samples (guard.h), and small
+ * blocks lie in parts of the heap by their call site (site.h, level_3.c).
  *
  * The fast paths have no code for this; hardened threads do not take them: see has_fast_alloc and
  * has_fast_free of heap/mode.h. From level 2 on there are no free streaks and no windows.
  * (Quarantine, random order, zeroing and the check on reuse follow hardened_malloc; shadow bytes of
  * live blocks follow DieHarder.)
  *
- * Callers: level_1.c and level_2.c, which have the entry points and hooks of these modes. Any
+ * Callers: level_1.c to level_3.c, which have the entry points and hooks of these modes. Any
  * thread. No locks of its own.
  */
 #ifndef PS_HARDEN_HARD_H
@@ -60,16 +61,26 @@ void ps_hard_start(const struct ps_config *config);
  * ENOMEM. */
 void *ps_hard_alloc(uint32_t class_index, size_t bytes, size_t sample_bytes);
 
-/* Parts of it. The first makes a free block live; the second shuffles blocks from the store, and
- * zeroes those that need it. */
-void *ps_hard_begin_life(void *block, uint32_t class_index, size_t bytes);
+/* Parts of it. The first serves a request of a class that was counted, the second one that no class
+ * serves, or of no bytes. The third shuffles blocks from the store, and zeroes those that need it.
+ */
+void *ps_hard_alloc_class(uint32_t class_index, size_t bytes, size_t sample_bytes);
+void *ps_hard_alloc_unclassed(size_t bytes);
 void ps_hard_prepare(void **blocks, size_t count);
+
+/* The largest request that a class serves. */
+extern PS_HIDDEN size_t ps_hard_most_bytes;
 
 /* Returns a block that leaves the quarantine to the thread's front, or to its partition. */
 void ps_hard_leave(uint32_t class_index, void *block);
 
-/* The same as ps_hard_alloc in a partition. */
+/* Quarantines a zeroed block, and makes the thread's shard if there is none. */
+void ps_hard_hold_first(uint32_t class_index, void *block);
+
+/* The same as ps_hard_alloc in a partition; its part for a front that has no block, which returns a
+ * free block. */
 void *ps_hard_alloc_in(struct ps_partition *partition, uint32_t class_index, size_t bytes);
+void *ps_hard_take_in(struct ps_partition *partition, uint32_t class_index);
 
 /* The entry points alloc and free_block of these levels: mode.h. */
 void *ps_hard_malloc(size_t bytes);
@@ -80,6 +91,12 @@ size_t ps_hard_usable(const struct ps_slab *slab, const void *block, enum ps_mis
 
 /* Resizes a live block in place. */
 void ps_hard_resize(const struct ps_slab *slab, void *block, size_t bytes);
+
+/* Parts of hard_life.h: for blocks above PS_HARD_LOOKED_AT_WHOLE, and the report of a free block
+ * that was written to, not NORETURN: a tail call. */
+#define PS_HARD_LOOKED_AT_WHOLE ((size_t)1 << 10)
+void *ps_hard_begin_long_life(void *block, size_t block_bytes, size_t bytes);
+void *ps_hard_report_late_write(const void *block);
 
 /* ---- hard_sweep.c ---- */
 

@@ -4,17 +4,14 @@
  */
 #include "pools/engine/front/store.h"
 #include "pools/engine/harden/hard.h"
+#include "pools/engine/harden/hard_life.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/partition_path.h"
 
 /* Takes a random one of a batch. */
-void *ps_hard_alloc_in(struct ps_partition *partition, uint32_t class_index, size_t bytes) {
+void *ps_hard_take_in(struct ps_partition *partition, uint32_t class_index) {
     void *blocks[PS_STORE_BATCH];
     bool has_fronts = partition->fronts != NULL;
-    void *block = has_fronts ? ps_partition_pop(partition, class_index) : NULL;
-    if (block != NULL) {
-        return ps_hard_begin_life(block, class_index, bytes);
-    }
     size_t count = has_fronts
                        ? ps_partition_refill(partition, class_index, blocks)
                        : ps_partition_take_some(partition, class_index, blocks, PS_STORE_BATCH);
@@ -28,7 +25,15 @@ void *ps_hard_alloc_in(struct ps_partition *partition, uint32_t class_index, siz
     if (count > 1) {
         ps_store_give(class_index, &blocks[1], count - 1);
     }
-    return ps_hard_begin_life(blocks[0], class_index, bytes);
+    return blocks[0];
+}
+
+void *ps_hard_alloc_in(struct ps_partition *partition, uint32_t class_index, size_t bytes) {
+    void *block = partition->fronts != NULL ? ps_partition_pop(partition, class_index) : NULL;
+    block = block != NULL ? block : ps_hard_take_in(partition, class_index);
+    return block != NULL
+               ? ps_hard_begin_life(block, ps_size_classes[class_index].block_bytes, bytes)
+               : NULL;
 }
 
 /* Returns a block that leaves the quarantine. */

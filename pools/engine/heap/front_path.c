@@ -14,6 +14,7 @@
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/medium_path.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/partition_path.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/os/bytes.h"
 #include "pools/engine/page/retention.h"
@@ -22,7 +23,7 @@ uint16_t ps_front_x_rounding[PS_CLASS_LIMIT];
 
 /* ---- alloc ---- */
 
-static void note_request(size_t class_index, size_t bytes) {
+void ps_front_note_request(size_t class_index, size_t bytes) {
     size_t block_bytes = ps_size_classes[class_index].block_bytes;
     int64_t share = (int64_t)((block_bytes - ps_min(bytes, block_bytes)) * 65535 / block_bytes);
     /* relaxed, both: a mean of the last ones, of which some may be lost. */
@@ -123,7 +124,7 @@ static PS_COLD void *take_last(size_t class_index, size_t bytes) {
 }
 
 void ps_front_begin_refill(size_t class_index, size_t bytes) {
-    note_request(class_index, bytes);
+    ps_front_note_request(class_index, bytes);
     ps_maintenance_tick();
     ps_front_reset(ps_front_thread.own, class_index);
     (void)ps_front_raise(ps_front_thread.own, class_index);
@@ -350,7 +351,7 @@ void ps_front_free_of_slab(struct ps_slab *slab, void *block) {
         ps_slab_misuse(slab, block, PS_MISUSE_FREE);
     }
     if (PS_UNLIKELY(slab->extent != NULL)) {
-        ps_mode.hook.free_apart(slab, block);
+        ps_partition_free_small(slab, block);
     } else if (ps_slab_is_inherited(slab)) {
         free_inherited(slab, block);
     } else {

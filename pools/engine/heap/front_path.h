@@ -68,9 +68,11 @@ void *ps_front_resize_plain(void *block, size_t bytes);
 size_t ps_front_usable_plain(const void *block);
 size_t ps_front_resize_in_place(void *block, size_t bytes);
 
-/* Parts of ps_front_refill, for modes. The first does what is due before the store is asked: it
- * notes the request, ticks, and lets the front have more blocks. The second adds a slab of the
- * class, within the limit; false when memory is exhausted. */
+/* Parts of ps_front_refill, for modes. The first notes how much of a block a request leaves unused;
+ * the second does what is due before the store is asked: it notes the request, ticks, and lets the
+ * front have more blocks. The third adds a slab of the class, within the limit; false when memory
+ * is exhausted. */
+void ps_front_note_request(size_t class_index, size_t bytes);
 void ps_front_begin_refill(size_t class_index, size_t bytes);
 bool ps_front_grow(size_t class_index);
 
@@ -142,15 +144,21 @@ PS_INLINE void *ps_front_alloc_class(size_t class_index, size_t bytes) {
                                     : ps_front_alloc_fresh(class_index, bytes);
 }
 
-PS_INLINE void *ps_heap_alloc(size_t bytes) {
-    if (PS_UNLIKELY(bytes >= ps_front_thread.fast_limit)) {
-        return ps_front_alloc_slow(bytes);
-    }
+/* True if a request is to be passed to ps_front_alloc_slow. */
+PS_INLINE bool ps_heap_is_slow(size_t bytes) { return bytes >= ps_front_thread.fast_limit; }
+
+/* Serves another one. */
+PS_INLINE void *ps_heap_alloc_few(size_t bytes) {
     ps_front_thread.left_bytes -= (int64_t)bytes;
     if (PS_UNLIKELY(ps_front_thread.left_bytes < 0)) {
         return ps_front_event(bytes);
     }
     return ps_front_alloc_class(ps_size_class_of_few(bytes), bytes);
+}
+
+PS_INLINE void *ps_heap_alloc(size_t bytes) {
+    return PS_UNLIKELY(ps_heap_is_slow(bytes)) ? ps_front_alloc_slow(bytes)
+                                               : ps_heap_alloc_few(bytes);
 }
 
 /* ---- free ---- */

@@ -54,6 +54,7 @@ struct ps_front_words {
     size_t large_most_bytes;    /* 112 that a block above the classes counts for in left_bytes */
     uint32_t x_is_counted;      /* 120 by background.h, until it ends; signal handlers, too */
     bool is_announced;          /* 124 its end will be noticed, whatever it calls: thread.h */
+    uint8_t noted_part;         /* 125 for the next request: harden/site.h */
 };
 
 /* State of the notice of the thread's end. */

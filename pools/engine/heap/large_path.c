@@ -42,9 +42,8 @@ size_t ps_usable_large(const struct ps_slot *slot, const void *block) {
 void *ps_resize_by_copy(void *block, size_t usable, size_t bytes) {
     int saved_errno = errno;
     struct ps_partition *partition = ps_partition_of(block);
-    void *copy = PS_UNLIKELY(partition != NULL)
-                     ? ps_mode.hook.alloc_apart(partition, bytes, 1, false)
-                     : ps_heap_alloc(bytes);
+    void *copy = PS_UNLIKELY(partition != NULL) ? ps_partition_alloc(partition, bytes, 1, false)
+                                                : ps_heap_alloc(bytes);
     if (PS_UNLIKELY(copy == NULL)) {
         if (bytes > usable) {
             return NULL;

@@ -16,7 +16,9 @@ static enum ps_mode_index wanted_by(const struct ps_config *config) {
         return PS_MODE_TAGGED;
     }
     if (config->harden != 0) {
-        return config->harden >= PS_HARDEN_CHECK_BLOCKS ? PS_MODE_HARDENED : PS_MODE_ZEROED;
+        return config->harden >= PS_HARDEN_CALL_SITES     ? PS_MODE_SITED
+               : config->harden >= PS_HARDEN_CHECK_BLOCKS ? PS_MODE_HARDENED
+                                                          : PS_MODE_ZEROED;
     }
     if (config->guard_sample != 0) {
         return PS_MODE_SAMPLED;

@@ -38,7 +38,8 @@ enum ps_mode_index {
     PS_MODE_PLAIN = 0, /* with a sampled heap profile on demand: profile/demand.h */
     PS_MODE_SAMPLED,   /* plain, with guarded samples */
     PS_MODE_ZEROED,    /* level 1 of POOLSHIM_HARDEN: free takes the slow path */
-    PS_MODE_HARDENED,  /* levels 2 and 3: neither malloc nor free takes the fast path */
+    PS_MODE_HARDENED,  /* level 2: neither malloc nor free takes the fast path */
+    PS_MODE_SITED,     /* level 3: likewise, with parts of the heap by call site */
     PS_MODE_TAGGED,    /* POOLSHIM_HARDEN=mte: memory tags; likewise */
     PS_MODE_RECORDED,
     PS_MODE_TRACED, /* recorded, with each call of some sections of time */
@@ -99,12 +100,6 @@ struct ps_mode_hook {
 
     /* Returns quarantined memory to the page cache, on demand or before a request fails. */
     void (*reclaim)(void);
-
-    /* Allocate in a partition, and free a live block of a slab of one: those of partition_path.h,
-     * in all modes. It calls the core, which so does not call it. */
-    void *(*alloc_apart)(struct ps_partition *partition, size_t bytes, size_t align,
-                         bool is_zeroed);
-    void (*free_apart)(struct ps_slab *slab, void *block);
 
     /* Returns quarantined memory before a partition ends, and lets no other thread return some
      * afterwards that had left the quarantine before. NULL: there is none. */

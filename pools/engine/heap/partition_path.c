@@ -103,7 +103,8 @@ size_t ps_partition_refill(struct ps_partition *partition, uint32_t class_index,
     return count;
 }
 
-static void put_full(struct ps_partition *partition, uint32_t class_index, void *block) {
+PS_NOINLINE void ps_partition_put_full(struct ps_partition *partition, uint32_t class_index,
+                                       void *block) {
     struct ps_front_table *table = partition->fronts;
     struct ps_front *own = ps_front_own_in(table, ps_front_thread.own);
     void *taken[PS_STORE_BATCH + 1];
@@ -128,14 +129,6 @@ static void put_full(struct ps_partition *partition, uint32_t class_index, void 
         taken[count++] = block;
     }
     ps_partition_give(partition, class_index, taken, count);
-}
-
-void ps_partition_put(struct ps_partition *partition, uint32_t class_index, void *block) {
-    struct ps_front_table *table = partition->fronts;
-    struct ps_front *own = ps_front_own_in(table, ps_front_thread.own);
-    if (PS_UNLIKELY(!ps_front_push_in(table, own, class_index, block))) {
-        put_full(partition, class_index, block);
-    }
 }
 
 /* The lowest of a batch leaves first; all others are marked. */

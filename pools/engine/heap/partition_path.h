@@ -96,13 +96,20 @@ size_t ps_partition_take_some(struct ps_partition *partition, uint32_t class_ind
 void ps_partition_free_small(struct ps_slab *slab, void *block);
 
 /* A block of a class from the fronts of a partition that has some; NULL: there is none. */
-static inline void *ps_partition_pop(struct ps_partition *partition, size_t class_index) {
+PS_INLINE void *ps_partition_pop(struct ps_partition *partition, size_t class_index) {
     struct ps_front_table *table = partition->fronts;
     return ps_front_pop_in(table, ps_front_own_in(table, ps_front_thread.own), class_index);
 }
 
 /* Puts a free block there, or where a full front leaves it. */
-void ps_partition_put(struct ps_partition *partition, uint32_t class_index, void *block);
+void ps_partition_put_full(struct ps_partition *partition, uint32_t class_index, void *block);
+PS_INLINE void ps_partition_put(struct ps_partition *partition, uint32_t class_index, void *block) {
+    struct ps_front_table *table = partition->fronts;
+    struct ps_front *own = ps_front_own_in(table, ps_front_thread.own);
+    if (PS_UNLIKELY(!ps_front_push_in(table, own, class_index, block))) {
+        ps_partition_put_full(partition, class_index, block);
+    }
+}
 
 /* As ps_partition_take_some, for a front that is empty: `most` is up to PS_STORE_BATCH. */
 size_t ps_partition_refill(struct ps_partition *partition, uint32_t class_index, void **blocks);

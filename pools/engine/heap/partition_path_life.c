@@ -130,6 +130,11 @@ bool ps_partition_leave(struct ps_partition *partition) {
 
 /* ---- blocks ---- */
 
+static struct ps_partition *of_slab(const struct ps_slab *slab) {
+    struct ps_partition *partition = slab->extent != NULL ? ps_partition_of_slab(slab) : NULL;
+    return ps_partition_is_part(partition) ? NULL : partition;
+}
+
 struct ps_partition *ps_partition_of(const void *pointer) {
     if (PS_LIKELY(ps_partition_end() == 0)) {
         return NULL;
@@ -138,7 +143,7 @@ struct ps_partition *ps_partition_of(const void *pointer) {
     struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_slab *slab = ps_slab_holding(slot, block);
     if (slab != NULL) {
-        return slab->extent != NULL ? ps_partition_of_slab(slab) : NULL;
+        return of_slab(slab);
     }
     bool is_large = !ps_block_is_medium(slot) && ps_block_is_large(slot, block);
     return is_large ? ps_large_partition(slot) : NULL;

@@ -11,6 +11,7 @@
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_quarantine.h"
+#include "pools/engine/harden/site.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"

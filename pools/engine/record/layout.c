@@ -14,6 +14,7 @@
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_quarantine.h"
+#include "pools/engine/harden/site.h"
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/draw.h"
 #include "pools/engine/heap/front_path.h"
@@ -102,6 +103,10 @@ static const struct ps_layout_number numbers[] = {
     CONSTANT("front.count_mask", PS_FRONT_COUNT),
     CONSTANT("front.takes_shift", PS_FRONT_TAKES_SHIFT),
     CONSTANT("front.lengths", PS_FRONT_LENGTHS),
+    SIZE("front_table", struct ps_front_table),
+    FIELD("front_table.end", struct ps_front_table, x_end),
+    FIELD("front_table.own", struct ps_front_table, x_own),
+    FIELD("front_table.fronts", struct ps_front_table, x_fronts),
     SIZE("front_place", struct ps_front_place),
     FIELD("front_place.first", struct ps_front_place, first),
     FIELD("front_place.most", struct ps_front_place, most),
@@ -221,6 +226,9 @@ const struct ps_layout poolshim_layout = {
             PLACE("arena_count", ps_page_arena_x_count),
             PLACE("fronts", ps_front_table.x_fronts),
             PLACE("own_front", ps_front_table.x_own),
+            PLACE("apart_fronts", ps_front_apart),
+            PLACE("part_fronts", ps_front_parts),
+            PLACE("apart_end", ps_front_x_apart_end),
             PLACE("front_places", ps_front_table.places),
             PLACE("front_rounding", ps_front_x_rounding),
             PLACE("medium_singles", ps_front_x_medium_singles),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .census import Census, SizeClass
 
 RECORDS_MAX = 1 << 20
+APART_MAX = 256  # tables of partitions; the library has fewer
 WORD = 8
 ADDRESS = (1 << 63) - 1  # of an entry: the other bit says that it is about to return
 
@@ -64,11 +65,27 @@ class Fronts:
     def fronts(self) -> Iterator[tuple[int, memoryview]]:
         """The address of each front and its states, by class."""
         states = self.layout.field("front.states")
-        found = [*self.words("own_front"), *self.words("fronts")]
+        found = [*self.words("own_front"), *self.words("fronts"), *self.apart()]
         for front in dict.fromkeys(front for front in found if front):
             self.memory.check()
             data = self.memory.read(front + states.offset, states.length)
             yield front, memoryview(data).cast("Q")
+
+    def apart(self) -> Iterator[int]:
+        """The addresses of fronts of partitions, and zeroes; none of an older library."""
+        if "apart_fronts" not in self.layout.places:
+            return
+        (base, length), step = self.layout.places["apart_fronts"], self.layout.offset("front_table")
+        count = min(self.memory.number(self.layout.place("apart_end"), 4), APART_MAX)
+        parts = self.memory.number(self.layout.place("part_fronts"))
+        tables = [*range(base, base + length, step), *range(parts, parts + step * APART_MAX, step)]
+        own, fronts = (self.layout.field(f"front_table.{name}") for name in ("own", "fronts"))
+        end = self.layout.record("front_table.end")
+        for table in tables[:count]:
+            (count,) = end.of(self.memory.read(table, own.offset + WORD))
+            yield self.memory.number(table + own.offset)
+            count = min(count, fronts.length // WORD)
+            yield from memoryview(self.memory.read(table + fronts.offset, count * WORD)).cast("Q")
 
     def entries(self, front: int, ranges: list[tuple[int, int]]) -> Iterator[list[int]]:
         """Blocks of each range of entries in a front; an entry that a return has taken is 0. Ranges

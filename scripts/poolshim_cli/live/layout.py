@@ -26,7 +26,7 @@ NUMBER = struct.Struct("<28sIQ")
 COUNT_MAX = 1024  # of names; more is no layout
 FIELD_END_MAX = 64 << 20  # no structure is longer, no variable either
 SIZE_MAX = 1 << 20  # of an element of a table
-SIZES = frozenset(("arena", "class", "front",
+SIZES = frozenset(("arena", "class", "front", "front_table",
                    "front_place", "hard_places", "sample", "store_counts", "windows"))  # fmt: skip
 # Lowest and highest: what tables are long by.
 SHIFTS = {"granule.shift": (12, 30), "slot.shift": (4, 12), "leaf.shift": (12, 40),
