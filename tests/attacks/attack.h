@@ -12,13 +12,14 @@
  * end.
  *
  * Called by the families (one table each, see main.c). One thread plays at a time, by stage_thread;
- * no locks. Nothing here allocates but stage_take.
+ * no locks. Nothing here allocates but stage_take, and what calls it.
  */
 #ifndef PS_TESTS_ATTACK_H
 #define PS_TESTS_ATTACK_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -87,12 +88,15 @@ __attribute__((noreturn)) void stage_broken(const char *why);
 
 /* ---- blocks whose owners are honest ---- */
 
-/* A block of malloc, filled with a pattern and remembered. Overlaps with anything remembered, and
- * no memory, reach the goal. */
-char *stage_take(size_t size);
-
-/* The same for a block that another function returned. */
+/* A block that malloc or another function returned, filled with a pattern and remembered. Overlaps
+ * with anything remembered, and no memory, reach the goal. */
 char *stage_take_as(void *block, size_t size);
+
+/* The same for a block of malloc. Inlined: each owner allocates at a place of its own, as owners in
+ * different functions of a program do. */
+static inline __attribute__((always_inline)) char *stage_take(size_t size) {
+    return stage_take_as(malloc(size), size);
+}
 
 /* Memory that malloc must not return: recorded, its contents left alone. */
 void stage_own(void *memory, size_t size, const char *label);
@@ -120,8 +124,13 @@ char *stage_block_at(const void *address);
 /* How many blocks of the size a hunt asks for. */
 size_t stage_hunt_count(size_t size);
 
-/* Asks for blocks of the size until all that the misuse can have put in malloc's way came out. */
+/* Asks for blocks of the size until all that the misuse can have put in malloc's way came out.
+ * Twice, with three of four blocks of the first round freed in between: some allocators look at
+ * what came back only when much has. */
 void stage_hunt(size_t size);
+
+/* The same by a function that allocates as stage_take does. */
+void stage_hunt_by(char *(*take)(size_t size), size_t size);
 
 /* The program goes on: random calls around the size, all patterns checked. Then "contained". */
 __attribute__((noreturn)) void stage_end(size_t size, const char *why);

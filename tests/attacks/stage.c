@@ -164,8 +164,6 @@ char *stage_take_as(void *block, size_t size) {
     return (char *)block;
 }
 
-char *stage_take(size_t size) { return stage_take_as(malloc(size), size); }
-
 void stage_own(void *memory, size_t size, const char *label) {
     remember((char *)memory, size, label);
 }
@@ -214,13 +212,11 @@ size_t stage_hunt_count(size_t size) {
     return size <= MIB ? 12 : 3;
 }
 
-/* Twice, with three of four blocks of the first round freed in between: some allocators look at
- * what came back only when much has. */
-void stage_hunt(size_t size) {
+void stage_hunt_by(char *(*take)(size_t size), size_t size) {
     static char *found[HUNT_MAX];
     size_t count = stage_hunt_count(size);
     for (size_t i = 0; i < count; i++) {
-        found[i] = stage_take(size);
+        found[i] = take(size);
     }
     for (size_t i = 0; i < count; i++) {
         if (i % 4 != 3) {
@@ -228,10 +224,14 @@ void stage_hunt(size_t size) {
         }
     }
     for (size_t i = 0; i < count; i++) {
-        stage_take(size);
+        take(size);
     }
     stage_check();
 }
+
+static char *take_for_hunt(size_t size) { return stage_take(size); }
+
+void stage_hunt(size_t size) { stage_hunt_by(take_for_hunt, size); }
 
 static size_t random_below(size_t limit) {
     random_state ^= random_state << 13;

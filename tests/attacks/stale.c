@@ -107,6 +107,19 @@ static const struct attack links[] = {
 
 enum next { NEXT_TAKER, LATER_TAKER, TAKER_IN_THREAD, SMALLER_TAKER };
 
+/* The function of a program that allocates for all owners. */
+static __attribute__((noinline)) char *take_at_one_place(size_t size) { return stage_take(size); }
+
+static void write_stale_at_one_place(const struct attack *attack) {
+    char *block = take_at_one_place(attack->size);
+    stage_free(block);
+    stage_hunt_by(take_at_one_place, attack->size);
+    stage_misuse();
+    stage_write((char *)stage_hide(block) + attack->b, 'B', 4);
+    stage_after();
+    stage_check();
+}
+
 static void write_stale(const struct attack *attack) {
     if (attack->a == LATER_TAKER) {
         take_others(attack->size);
@@ -142,6 +155,8 @@ static const struct attack writes[] = {
     {"later-owner", GOAL_VICTIM_CHANGED, 64, write_stale, LATER_TAKER, 16},
     {"thread-owner", GOAL_VICTIM_CHANGED, 200, write_stale, TAKER_IN_THREAD, 16},
     {"smaller-owner", GOAL_VICTIM_CHANGED, 100 * KIB, write_stale, SMALLER_TAKER, 1024},
+    {"owner-at-one-place", GOAL_VICTIM_CHANGED, 64, write_stale_at_one_place, 0, 16},
+    {"owner-at-one-place", GOAL_VICTIM_CHANGED, 1024, write_stale_at_one_place, 0, 512},
 };
 
 const struct family stale_families[] = {
