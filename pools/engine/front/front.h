@@ -80,6 +80,11 @@ PS_INLINE bool ps_front_is_length(size_t class_index) { return class_index > PS_
 /* In an entry: it is to be returned, and no pop takes it. See front_return.c. */
 #define PS_FRONT_RESERVED (~(UINTPTR_MAX >> 1))
 
+/* A bit for each class. */
+struct ps_front_set {
+    uint64_t words[(PS_FRONT_CLASSES + 63) / 64];
+};
+
 struct ps_front {
     PS_ALIGNED(PS_CACHE_LINE) uint64_t x_state[PS_FRONT_CLASSES];
     uint16_t x_limit[PS_FRONT_CLASSES]; /* most entries; 0 at first */
@@ -87,6 +92,7 @@ struct ps_front {
     uint32_t x_limit_bytes[2]; /* of all limits: the sum of their blocks' bytes; of medium ones */
     uint32_t moving;           /* class, plus 1, whose entries a return moves; 0: none */
     uint32_t table;            /* index of its own, ps_front_table_at; constant */
+    struct ps_front_set held;  /* classes that a return has held; its thread's */
     PS_ALIGNED(PS_CACHE_LINE) void *x_entries[]; /* of the classes, one after the other */
 };
 

@@ -47,12 +47,7 @@
 
 static uint32_t x_holder; /* lock id of the thread that returns blocks; 0: none */
 
-/* Variables of that thread. */
-static struct classes {
-    uint64_t words[(PS_FRONT_CLASSES + 63) / 64]; /* a bit for each class */
-} held[PS_FRONTS];
-
-static bool is_any(const struct classes *classes) {
+static bool is_any(const struct ps_front_set *classes) {
     uint64_t all = 0;
     for (size_t w = 0; w < sizeof classes->words / sizeof classes->words[0]; w++) {
         all |= classes->words[w];
@@ -60,11 +55,11 @@ static bool is_any(const struct classes *classes) {
     return all != 0;
 }
 
-static bool has(const struct classes *classes, uint32_t class_index) {
+static bool has(const struct ps_front_set *classes, uint32_t class_index) {
     return (classes->words[class_index / 64] >> class_index % 64 & 1) != 0;
 }
 
-static void set(struct classes *classes, uint32_t class_index, bool is_in) {
+static void set(struct ps_front_set *classes, uint32_t class_index, bool is_in) {
     uint64_t bit = (uint64_t)1 << class_index % 64;
     uint64_t *word = &classes->words[class_index / 64];
     *word = is_in ? *word | bit : *word & ~bit;
@@ -206,8 +201,8 @@ static bool is_emptied(struct ps_front *front, uint32_t class_index, uint64_t st
 }
 
 /* Sets HELD in the classes that have unused blocks. Returns these. */
-static struct classes hold_unused(struct ps_front *front, bool is_all) {
-    struct classes classes = {{0}};
+static struct ps_front_set hold_unused(struct ps_front *front, bool is_all) {
+    struct ps_front_set classes = {{0}};
     for (PS_FRONT_EACH_CLASS(i)) {
         uint64_t state = ps_load_relaxed(&front->x_state[i]);
         lower_limit(front, i, state);
@@ -283,7 +278,7 @@ static void take_reserved(struct ps_front *front, uint32_t class_index) {
     give(front, class_index, taken, count);
 }
 
-static void reserve_held(struct ps_front *front, struct classes *classes, bool is_all) {
+static void reserve_held(struct ps_front *front, struct ps_front_set *classes, bool is_all) {
     for (PS_FRONT_EACH_CLASS(i)) {
         if (has(classes, i) && !reserve_entries(front, i, is_all)) {
             set(classes, i, false);
@@ -291,7 +286,7 @@ static void reserve_held(struct ps_front *front, struct classes *classes, bool i
     }
 }
 
-static void return_held(struct ps_front *front, const struct classes *classes, bool is_all) {
+static void return_held(struct ps_front *front, const struct ps_front_set *classes, bool is_all) {
     for (PS_FRONT_EACH_CLASS(i)) {
         if (!has(classes, i)) {
             continue;
@@ -315,50 +310,67 @@ static void wait_for_answers(void) {
     }
 }
 
-/* Step 2 of all classes that are held. */
-static void reserve_all(const struct ps_front_table *table, size_t end, bool is_all) {
-    for (size_t id = 0; id < end; id++) {
-        if (is_any(&held[id])) {
-            /* relaxed: acquired when they were held. */
-            reserve_held(ps_load_relaxed(&table->x_fronts[id]), &held[id], is_all);
+/* Takes a step of a return in all fronts of ids. True if any of them says so. */
+static bool take_step(bool (*take)(struct ps_front *front, bool is_all), bool is_all) {
+    const struct ps_front_table *table;
+    bool is_any_so = false;
+    for (size_t i = 0; (table = ps_front_table_at(i)) != NULL; i++) {
+        size_t end = ps_load_acquire(&table->x_end); /* acquire: as in ps_front_end */
+        for (size_t id = 0; id < end; id++) {
+            /* acquire: pairs with publish of front.c. */
+            struct ps_front *front = ps_load_acquire(&table->x_fronts[id]);
+            is_any_so |= front != NULL && take(front, is_all);
         }
     }
+    return is_any_so;
 }
 
-static void return_idle(const struct ps_front_table *table, bool is_all, bool is_alone) {
-    bool has_held = false;
-    size_t end = ps_load_acquire(&table->x_end); /* acquire: as in ps_front_end */
-    for (size_t id = 0; id < end; id++) {
-        /* acquire: pairs with publish of front.c. */
-        struct ps_front *front = ps_load_acquire(&table->x_fronts[id]);
-        held[id] = (struct classes){{0}};
-        if (front != NULL && is_alone) {
-            return_directly(front, is_all);
-        } else if (front != NULL) {
-            held[id] = hold_unused(front, is_all);
-            has_held |= is_any(&held[id]);
-        }
+static bool take_directly(struct ps_front *front, bool is_all) {
+    return_directly(front, is_all);
+    return false;
+}
+
+static bool take_hold(struct ps_front *front, bool is_all) {
+    front->held = hold_unused(front, is_all);
+    return is_any(&front->held);
+}
+
+static bool take_reservation(struct ps_front *front, bool is_all) {
+    if (is_any(&front->held)) {
+        reserve_held(front, &front->held, is_all);
     }
-    if (has_held && ps_front_uses_sequences()) {
+    return false;
+}
+
+static bool take_return(struct ps_front *front, bool is_all) {
+    if (is_any(&front->held)) {
+        return_held(front, &front->held, is_all);
+    }
+    return false;
+}
+
+/* Each step is taken in all tables before the next, so that there are two delays, not two for each
+ * table. */
+static void return_idle(bool is_all) {
+    if (!take_step(take_hold, is_all)) {
+        return;
+    }
+    if (ps_front_uses_sequences()) {
         wait_for_answers();
-        reserve_all(table, end, is_all);
+        (void)take_step(take_reservation, is_all);
         wait_for_answers();
     }
-    for (size_t id = 0; has_held && id < end; id++) {
-        if (is_any(&held[id])) {
-            /* relaxed: acquired above. */
-            return_held(ps_load_relaxed(&table->x_fronts[id]), &held[id], is_all);
-        }
-    }
+    (void)take_step(take_return, is_all);
 }
 
 void ps_front_return_idle(bool is_all, bool is_alone) {
     if (!ps_turn_begin(&x_holder)) {
         return;
     }
-    const struct ps_front_table *table;
-    for (size_t i = 0; (table = ps_front_table_at(i)) != NULL; i++) {
-        return_idle(table, is_all, is_alone);
+    if (is_alone) {
+        (void)take_step(take_directly, is_all);
+    } else {
+        return_idle(is_all);
     }
     ps_turn_end(&x_holder);
 }
