@@ -6,6 +6,7 @@
  * of all sizes are freed and resized by the usual functions, and counted; limits; the ends of a
  * partition; misuse.
  */
+#include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/partition_path.h"
 #include "pools/engine/page/retention.h"
 #include "tests/unit/announced.h"
@@ -266,6 +267,25 @@ FRESH_TEST(level_2_quarantines_longer_blocks_of_partitions) {
             ps_heap_free(other);
         }
     }
+}
+
+FRESH_TEST(blocks_that_leave_the_quarantine_early_are_counted) {
+    engine_config.harden = 2;
+    struct ps_partition *part = ps_partition_create(NULL, 0);
+    REQUIRE(part != NULL && ps_partition_add_fronts(part));
+    static void *blocks[500];
+    for (size_t i = 0; i < 500; i++) {
+        blocks[i] = ps_partition_alloc(part, 64, 1, false);
+    }
+    for (size_t i = 0; i < 500; i++) {
+        ps_heap_free(blocks[i]);
+    }
+    ps_mode.hook.reclaim();
+    ps_front_flush();
+    struct ps_partition_use use;
+    ps_partition_read(part, &use);
+    CHECK_EQ(use.live_count, 0);
+    CHECK_EQ(use.live_bytes, 0);
 }
 
 FRESH_TEST(level_3_exchanges_blocks_between_threads) {

@@ -6,6 +6,7 @@
 #include "pools/engine/harden/transit.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/front/partition.h"
 #include "pools/engine/front/store.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/os/os.h"
@@ -65,6 +66,16 @@ static void walk(void (*visit)(uint32_t class_index, void **places, size_t count
     }
 }
 
+/* Blocks of a partition with fronts count as live until they return to the store. */
+static void count_returned(uint32_t class_index, const void *block) {
+    const struct ps_slab *slab = ps_slab_holding(ps_page_map_slot(block), block);
+    bool is_apart = slab != NULL && slab->extent != NULL; /* in a child the slab may have ended */
+    struct ps_partition *partition = is_apart ? ps_partition_of_slab(slab) : NULL;
+    if (PS_UNLIKELY(partition != NULL && partition->fronts != NULL)) {
+        ps_partition_count(partition, class_index, (uint64_t)-1);
+    }
+}
+
 static void flush_class(uint32_t class_index, void **places, size_t count) {
     void *blocks[HELD_LIMIT];
     size_t found = 0;
@@ -73,6 +84,9 @@ static void flush_class(uint32_t class_index, void **places, size_t count) {
             blocks[found] = ps_exchange_acquire(&places[i], NULL); /* acquire: the block's zeroes */
             found += blocks[found] != NULL;
         }
+    }
+    for (size_t i = 0; i < found; i++) {
+        count_returned(class_index, blocks[i]);
     }
     for (size_t i = 0; i < found; i += PS_STORE_BATCH) {
         ps_store_give(class_index, &blocks[i], ps_min(found - i, PS_STORE_BATCH));
@@ -88,6 +102,7 @@ void ps_hard_flush(void) {
 static void fork_class(uint32_t class_index, void **places, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (places[i] != NULL) {
+            count_returned(class_index, places[i]);
             ps_store_fork_add(class_index, places[i]);
             places[i] = NULL;
         }
