@@ -126,31 +126,28 @@ PS_EXPORT void *_Znam(size_t size) {
     return new_one(size, PS_FAMILY_NEW_ARRAY, CALLER);
 }
 
-static inline void *new_aligned(size_t size, size_t align, void *caller) {
-    void *block = alloc_aligned(size, align);
-    return PS_LIKELY(block != NULL) ? block : ps_cxx_fail_aligned(size, align, caller);
-}
-
-/* The same where a thread may not take the fast path. Not inlined: the operator saves no register
- * more. */
-static PS_NOINLINE PS_NOCLONE void *new_aligned_slow(size_t size, size_t align, void *caller) {
+PS_INLINE void *new_aligned(size_t size, size_t align, void *caller) {
+    if (PS_LIKELY(!ps_hard_is_on())) {
+        void *block = alloc_aligned(size, align);
+        return PS_LIKELY(block != NULL) ? block : ps_cxx_fail_aligned(size, align, caller);
+    }
     if (PS_UNLIKELY(ps_site_is_on()) && ps_is_power_of_two(align)) {
         ps_site_note((uintptr_t)caller);
     }
-    return made(new_aligned(size, align, caller), PS_FAMILY_NEW_ALIGNED);
+    void *block = alloc_aligned(size, align);
+    block = PS_LIKELY(block != NULL) ? block : ps_cxx_fail_aligned(size, align, caller);
+    return note_family(block, PS_FAMILY_NEW_ALIGNED);
 }
 
 PS_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t align) {
-    return PS_UNLIKELY(ps_front_thread.fast_limit == 0) ? new_aligned_slow(size, align, CALLER)
-                                                        : new_aligned(size, align, CALLER);
+    return new_aligned(size, align, CALLER);
 }
 
 PS_EXPORT void *_ZnamSt11align_val_t(size_t size, size_t align) {
     if (IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t)) {
         return _ZnwmSt11align_val_t(size, align);
     }
-    return PS_UNLIKELY(ps_front_thread.fast_limit == 0) ? new_aligned_slow(size, align, CALLER)
-                                                        : new_aligned(size, align, CALLER);
+    return new_aligned(size, align, CALLER);
 }
 
 /* ---- for the nothrow forms ---- */
