@@ -342,6 +342,15 @@ static uint32_t settle_tags(struct ps_settings *settings, int message_fd) {
     return 1;
 }
 
+/* Level 3 has samples, unless a rate is set, also one of 0. */
+static void settle_samples(struct ps_settings *settings) {
+    struct ps_config *engine = &settings->engine;
+    if (engine->harden == PS_HARDEN_LONG_QUARANTINE &&
+        settings->origins[PS_OPTION_GUARD_SAMPLE] == PS_ORIGIN_DEFAULT) {
+        engine->guard_sample = PS_GUARD_SAMPLE_LONG;
+    }
+}
+
 /* Checks classes that are valid alone and wrong with SMALL_MAX; returns the number of faults. */
 static uint32_t settle_classes(struct ps_settings *settings, int message_fd) {
     struct ps_config *engine = &settings->engine;
@@ -397,6 +406,7 @@ uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_inp
     visit_environment(input, visit, &reading);
     reading.fault_count += settle_classes(settings, input->message_fd);
     reading.fault_count += settle_tags(settings, input->message_fd);
+    settle_samples(settings);
     reading.fault_count += settle_modes(settings, input->message_fd);
     reading.fault_count += input->settle != NULL ? input->settle(settings, input->message_fd) : 0;
     if (settings->help) {

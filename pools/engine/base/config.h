@@ -20,6 +20,9 @@
 /* Up to this guard_sample each allocation is counted individually: see harden/guard.h. */
 #define PS_GUARD_EXACT 64
 
+/* guard_sample at PS_HARDEN_LONG_QUARANTINE, where nothing sets it. */
+#define PS_GUARD_SAMPLE_LONG 1000
+
 /* Maximum number of slots for guarded samples. Each may cost two mappings; a process has about
  * 65,000. */
 #define PS_GUARD_SLOTS_LIMIT 16384

@@ -20,19 +20,14 @@
 
 #include <errno.h>
 
-#define GUARD_SAMPLE 1000              /* default at level 3 */
 #define SHUT_BYTES ((size_t)256 << 10) /* of a quarantined large block, at level 2 */
 
 bool ps_level_2_start(const struct ps_config *config) {
-    struct ps_config sampled = *config;
     bool is_long = config->harden == PS_HARDEN_LONG_QUARANTINE;
-    if (is_long && config->guard_sample == 0) {
-        sampled.guard_sample = GUARD_SAMPLE;
-    }
     ps_hard_large_start(is_long ? PS_HARD_LARGE_WHOLE : SHUT_BYTES);
     ps_stray_start(config);
     ps_hard_start(config);
-    ps_guard_start(&sampled);
+    ps_guard_start(config);
     ps_block_has_promises = true;
     return true;
 }

@@ -80,6 +80,19 @@ TEST(the_former_name_of_huge_is_translated_and_loses_in_either_order) {
                                 "name, THP; using auto\n");
 }
 
+TEST(level_3_has_samples_unless_a_rate_is_set) {
+    READ((char *)"POOLSHIM_HARDEN=3");
+    CHECK_STR_EQ(in_force(PS_OPTION_GUARD_SAMPLE), "1000");
+    READ((char *)"POOLSHIM_HARDEN=3", (char *)"POOLSHIM_GUARD_SAMPLE=0");
+    CHECK_STR_EQ(in_force(PS_OPTION_GUARD_SAMPLE), "0");
+    READ((char *)"POOLSHIM_CONF=harden:3,guard_sample:0");
+    CHECK_STR_EQ(in_force(PS_OPTION_GUARD_SAMPLE), "0");
+    READ((char *)"POOLSHIM_HARDEN=3", (char *)"POOLSHIM_GUARD_SAMPLE=7");
+    CHECK_STR_EQ(in_force(PS_OPTION_GUARD_SAMPLE), "7");
+    READ((char *)"POOLSHIM_HARDEN=2");
+    CHECK_STR_EQ(in_force(PS_OPTION_GUARD_SAMPLE), "0");
+}
+
 TEST(of_duplicates_the_first_variable_and_the_last_pair_count) {
     READ((char *)"POOLSHIM_HUGE=off", (char *)"POOLSHIM_HUGE=bogus");
     CHECK_EQ(faults, 0);
