@@ -34,12 +34,12 @@ const struct ps_option ps_options[PS_OPTION_COUNT] = {
 struct reading {
     struct ps_settings *settings;
     struct ps_config_site site;
-    uint32_t seen; /* bit of each option read in this pass: the first duplicate counts, as */
+    uint64_t seen; /* bit of each option read in this pass: the first duplicate counts, as */
                    /* with getenv */
     uint32_t fault_count;
 };
 
-static_assert(PS_OPTION_COUNT <= 32, "struct reading has a bit for each option");
+static_assert(PS_OPTION_COUNT <= 64, "struct reading has a bit for each option");
 
 static const struct ps_option *find_option(struct ps_str name, enum ps_origin origin) {
     for (size_t i = 0; i < PS_OPTION_COUNT; i++) {
@@ -193,7 +193,7 @@ static void set_pair(struct reading *reading, struct ps_str pair) {
 
 /* True the first time. */
 static bool mark_seen(struct reading *reading, const struct ps_option *option) {
-    uint32_t bit = UINT32_C(1) << (option - ps_options);
+    uint64_t bit = UINT64_C(1) << (option - ps_options);
     bool is_first = (reading->seen & bit) == 0;
     reading->seen |= bit;
     return is_first;

@@ -88,6 +88,7 @@ struct ps_settings {
     bool help;
     bool profile_peak;
     uint32_t profile_every_s;
+    uint32_t token_max;                      /* 0: not known */
     uint8_t origins[PS_OPTION_COUNT];        /* enum ps_origin of each option */
     char stats_path[PS_SETTING_PATH_BYTES];  /* as given, % sequences included; for PS_STATS_FILE */
     char record_path[PS_SETTING_PATH_BYTES]; /* likewise; "": nothing is recorded */

@@ -8,9 +8,13 @@
  *
  *   id                        partition
  *   0 to 7                    of the id
- *   8 to 2^32 - 1             of the id modulo 8, where -falloc-token-max is more than 8
- *   2^32 to SIZE_MAX / 2 - 1  data: types without pointers, without -falloc-token-max
+ *   8 to 2^32 - 1             with POOLSHIM_TOKEN_MAX one of 4 for data, or one of 4 for pointers;
+ *                             without it of the id, and from 1024 on one for all
+ *   2^32 to SIZE_MAX / 2 - 1  data: types without pointers, without -falloc-token-max; one of 4
  *   above                     pointers: types with pointers, likewise
+ *
+ * With a maximum, types with pointers have the upper half of the ids. An id alone does not tell the
+ * maximum, so ids above 7 share a partition only where the option tells it.
  *
  * A partition is made when it is first needed, and never ends. Without memory for one, and before
  * relocation, blocks are those of the plain heap. docs/heaps.md has the guarantees.
@@ -20,58 +24,66 @@
 #include "pools/engine/heap/bootstrap.h"
 #include "pools/engine/heap/partition_path.h"
 #include "pools/engine/os/os.h"
+#include "shim/config.h"
 #include "shim/cxx.h"
+#include "shim/lasting.h"
+#include "shim/text.h"
 
 #include <stdlib.h>
 
 #define IDS 8
+#define OWN_IDS 1024
+#define SHARES 4
 #define HASHES ((size_t)1 << 32)
 #define POINTERS (SIZE_MAX / 2)
 #define CALLER __builtin_return_address(0)
 
-enum slot { SLOT_DATA = IDS, SLOT_POINTERS, SLOTS };
+enum slot {
+    SLOT_DATA = OWN_IDS,
+    SLOT_POINTERS = SLOT_DATA + SHARES,
+    SLOT_OTHER = SLOT_POINTERS + SHARES,
+    SLOTS
+};
 
 static struct ps_partition *x_partitions[SLOTS]; /* NULL: not made yet */
-static struct ps_partition *x_spare;             /* made twice, by two threads; NULL: none */
 
-static const char *const names[SLOTS] = {"token 0",
-                                         "token 1",
-                                         "token 2",
-                                         "token 3",
-                                         "token 4",
-                                         "token 5",
-                                         "token 6",
-                                         "token 7",
-                                         [SLOT_DATA] = "token data",
-                                         [SLOT_POINTERS] = "token pointers"};
+static inline size_t slot_of_half(size_t token, size_t half) {
+    return (token < half ? (size_t)SLOT_DATA : (size_t)SLOT_POINTERS) + token % SHARES;
+}
+
+/* For an id from IDS on. One beyond the maximum is of code that was compiled with another. */
+static PS_NOINLINE size_t slot_of_many(size_t token) {
+    size_t half = ps_shim_settings()->token_max / 2;
+    if (half <= IDS / 2) {
+        return token < OWN_IDS ? token : (size_t)SLOT_OTHER;
+    }
+    return token < 2 * half ? slot_of_half(token, half) : (size_t)SLOT_OTHER;
+}
 
 static inline size_t slot_of(size_t token) {
-    return token < HASHES     ? token % IDS
-           : token < POINTERS ? (size_t)SLOT_DATA
-                              : (size_t)SLOT_POINTERS;
+    if (PS_LIKELY(token >= HASHES)) {
+        return slot_of_half(token, POINTERS);
+    }
+    return PS_LIKELY(token < IDS) ? token : slot_of_many(token);
 }
 
 /* NULL: it cannot be made. */
 static PS_COLD struct ps_partition *make(size_t slot) {
-    int saved_errno = errno;
-    struct ps_partition *none = NULL;
-    /* acq_rel: the spare one is complete. */
-    struct ps_partition *made = ps_exchange_acq_rel(&x_spare, NULL);
-    if (made == NULL) {
-        made = ps_partition_create(NULL, 0);
-        errno = saved_errno;
-        if (made == NULL) {
-            return NULL;
-        }
-        (void)ps_partition_add_fronts(made); /* without, each call takes a lock */
+    static const char *const kinds[] = {"data ", "pointers "};
+    char name[PS_PARTITION_NAME_BYTES];
+    struct ps_text text;
+    ps_text_start(&text, name, sizeof name - 1, PS_TEXT_TO_BUFFER);
+    ps_text_add(&text, "token ");
+    if (slot == SLOT_OTHER) {
+        ps_text_add(&text, "other");
+    } else if (slot >= SLOT_DATA) {
+        ps_text_add(&text, kinds[slot >= SLOT_POINTERS]);
+        ps_text_add_number(&text, slot % SHARES);
+    } else {
+        ps_text_add_number(&text, slot);
     }
-    ps_partition_set_name(made, names[slot]);
-    /* acq_rel: the partition is complete. */
-    if (!ps_cas_strong_acq_rel(&x_partitions[slot], &none, made)) {
-        (void)ps_exchange_acq_rel(&x_spare, made); /* another spare, if any, remains unused */
-        return none;
-    }
-    return made;
+    name[text.length] = '\0';
+    return ps_lasting_make(&x_partitions[slot], name);
 }
 
 static inline struct ps_partition *partition_of(size_t slot) {
@@ -99,9 +111,7 @@ static PS_NOINLINE PS_NOCLONE void *alloc_aligned(size_t align, size_t size, siz
     if (PS_UNLIKELY(partition == NULL)) {
         return ps_block_alloc_aligned(size, align);
     }
-    return align <= 16 && (size > 8 || align <= 8)
-               ? ps_partition_alloc_few(partition, size)
-               : ps_partition_alloc(partition, size, align, false);
+    return ps_lasting_alloc_aligned(partition, size, align);
 }
 
 static PS_NOINLINE PS_NOCLONE void *token_calloc(size_t count, size_t size, size_t slot) {

@@ -153,7 +153,7 @@ static inline void *take_fronted(struct ps_partition *partition, uint32_t class_
 void *ps_partition_alloc_few(struct ps_partition *partition, size_t bytes) {
     struct ps_front_words *words = &ps_front_thread;
     bytes += bytes == 0;
-    if (PS_UNLIKELY(bytes >= words->fast_limit)) {
+    if (PS_UNLIKELY(bytes >= words->fast_limit || partition->fronts == NULL)) {
         return ps_partition_alloc(partition, bytes, 1, false);
     }
     words->left_bytes -= (int64_t)bytes;

@@ -67,7 +67,7 @@ bool ps_partition_add_fronts(struct ps_partition *partition);
 void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t align,
                          bool is_zeroed);
 
-/* The same of a partition with fronts, without alignment: a few instructions more than malloc. */
+/* The same without alignment: in a partition with fronts a few instructions more than malloc. */
 void *ps_partition_alloc_few(struct ps_partition *partition, size_t bytes);
 
 /* The partition of a live block; NULL: of the plain heap, or the address is none of a block. */
