@@ -5,6 +5,7 @@
  */
 #include "pools/include/poolshim/poolshim.h"
 
+#include "pools/engine/heap/counting.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/start.h"
@@ -45,7 +46,8 @@ static const struct ps_option *find(const char *name) {
 static bool may_change(const struct ps_option *option) {
     enum ps_option_index index = (enum ps_option_index)(option - ps_options);
     return index == PS_OPTION_PURGE_DELAY_MS || index == PS_OPTION_CACHE_MAX ||
-           index == PS_OPTION_LIMIT || index == PS_OPTION_PROFILE_INTERVAL;
+           index == PS_OPTION_LIMIT || index == PS_OPTION_THREAD_BYTES ||
+           index == PS_OPTION_PROFILE_INTERVAL;
 }
 
 /* Returns 0 or an errno. */
@@ -61,6 +63,8 @@ static int apply(enum ps_option_index index, const struct ps_config *config) {
         return 0;
     case PS_OPTION_PROFILE_INTERVAL:
         return ps_demand_set_interval(config->profile_interval_bytes) ? 0 : ENOTSUP;
+    case PS_OPTION_THREAD_BYTES:
+        return ps_counting_want(config->thread_bytes) ? 0 : ENOTSUP;
     default:
         return EPERM;
     }

@@ -141,7 +141,8 @@ def test_not_permitted(start: Start) -> None:
 
 
 FIXED = (
-    "no setting that may change in a running process; there are cache-max, limit, purge-delay-ms"
+    "no setting that may change in a running process; there are cache-max, limit, "
+    "purge-delay-ms, thread-bytes"
 )
 
 

@@ -171,6 +171,43 @@ static void a_child_counts_on(void) {
     CLAIM(waitpid(child, &status, 0) == child && status == 0);
 }
 
+static pthread_barrier_t counted;
+
+static void *count_until_the_end(void *argument) {
+    CLAIM(get("thread.allocated") < 1 << 20);
+    for (int i = 0; i < 20000; i++) {
+        hidden_free(hidden_malloc(1000));
+    }
+    CLAIM(get("thread.allocated") > 1000 * 19000);
+    (void)pthread_barrier_wait(&counted);
+    (void)pthread_barrier_wait(&counted);
+    return argument;
+}
+
+static void *count_from_zero(void *argument) {
+    CLAIM(get("thread.allocated") < 1 << 20);
+    return argument;
+}
+
+/* The parent's other thread does not exist in the child. */
+static void new_threads_of_a_child_count_from_zero(void) {
+    pthread_t thread;
+    CLAIM(pthread_barrier_init(&counted, NULL, 2) == 0);
+    CLAIM(pthread_create(&thread, NULL, count_until_the_end, NULL) == 0);
+    (void)pthread_barrier_wait(&counted);
+    pid_t child = fork();
+    CLAIM(child >= 0);
+    if (child == 0) {
+        CLAIM(pthread_create(&thread, NULL, count_from_zero, NULL) == 0);
+        CLAIM(pthread_join(thread, NULL) == 0);
+        _exit(0);
+    }
+    int status;
+    CLAIM(waitpid(child, &status, 0) == child && status == 0);
+    (void)pthread_barrier_wait(&counted);
+    CLAIM(pthread_join(thread, NULL) == 0);
+}
+
 int main(int argc, char **argv) {
     has_frees = argc > 1 && strcmp(argv[1], "frees") == 0;
     CLAIM(is_jemalloc());
@@ -196,5 +233,6 @@ int main(int argc, char **argv) {
     }
     threads_end_while_they_are_counted();
     a_child_counts_on();
+    new_threads_of_a_child_count_from_zero();
     return 0;
 }

@@ -85,6 +85,7 @@ struct ps_config {
     size_t profile_interval_bytes; /* mean bytes between two samples, > 0 */
     size_t profile_max_bytes;      /* of stacks and live samples */
     uint32_t profile_seed;         /* 0: unpredictable */
+    bool thread_bytes;             /* count what each thread frees: see heap/counting.h */
     bool record;        /* count blocks: see record/record.h; excludes hardening and samples */
     size_t trace_bytes; /* of the trace: see record/trace.h */
     void *trace_memory; /* so many bytes, zeroed, for a trace beside `record`; NULL: none */

@@ -13,9 +13,13 @@
 static struct ps_lock list_lock = PS_LOCK_INIT(PS_RANK_WINDOWS);
 static struct ps_windows *first_free;
 struct ps_windows *ps_windows_x_made;
+struct ps_ended_bytes ps_windows_x_ended;
 
-/* relaxed: read in the child of a fork. */
-static void own(struct ps_windows *windows) { ps_store_relaxed(&windows->x_owner, ps_lock_self()); }
+/* relaxed, both: read in the child of a fork, and from outside the process. */
+static void own(struct ps_windows *windows) {
+    ps_store_relaxed(&windows->x_thread, ps_thread_pointer());
+    ps_store_relaxed(&windows->x_owner, ps_lock_self());
+}
 
 static struct ps_windows *take_free(void) {
     ps_lock_acquire(&list_lock);
@@ -62,10 +66,17 @@ void ps_windows_empty(struct ps_windows *windows) {
     }
 }
 
+static void end_bytes(struct ps_windows *windows) {
+    /* relaxed, both: counts. */
+    ps_add_relaxed(&ps_windows_x_ended.x_allocated, windows->bytes.x_allocated);
+    ps_add_relaxed(&ps_windows_x_ended.x_freed, windows->bytes.x_freed);
+    memset(&windows->bytes, 0, sizeof windows->bytes);
+}
+
 void ps_windows_release(struct ps_windows *windows) {
     ps_windows_empty(windows);
     memset(windows->doublings, 0, sizeof windows->doublings);
-    memset(&windows->bytes, 0, sizeof windows->bytes);
+    end_bytes(windows);
     ps_lock_acquire(&list_lock);
     if (list_lock.depth == 0) {
         windows->next_free = first_free;
@@ -108,6 +119,7 @@ void ps_windows_fork_child(void) {
             add_blocks(one);
             memset(one->x_ranges, 0, sizeof one->x_ranges);
             memset(one->doublings, 0, sizeof one->doublings);
+            end_bytes(one);
             one->x_owner = 0;
         }
         one->next_free = first_free;

@@ -27,12 +27,15 @@ struct ps_thread_bytes {
     uint32_t exact_calls;  /* requests that are counted one by one, from now on */
     uint32_t early_bytes;  /* in x_allocated, and to be counted at the next event, too */
     uint32_t silent_bytes; /* of a counted thread since it read the clock */
+    bool is_asked;         /* the thread has asked for its frees, which so are always counted */
+    bool is_wanted;        /* they are counted while ps_counting_x_wanted says so */
 };
 
 struct ps_windows {
     struct ps_windows *next_made;          /* all records; constant */
     struct ps_windows *next_free;          /* of those without a thread */
     uint32_t x_owner;                      /* lock id of the thread that has it; 0: none */
+    uintptr_t x_thread;                    /* its pointer: readers find its structure there */
     uint8_t doublings[PS_CLASS_LIMIT];     /* of the length of the next window */
     ps_range x_ranges[PS_CLASS_LIMIT + 1]; /* that of no class is always empty */
     struct ps_thread_bytes bytes;          /* 0 in the record of no thread */
@@ -59,6 +62,13 @@ PS_INLINE size_t ps_range_count(ps_range range) { return (uint16_t)range; }
 PS_INLINE ps_range ps_range_without_lowest(ps_range range, size_t block_bytes) {
     return range + ((uint64_t)block_bytes << PS_RANGE_COUNT_BITS) - 1;
 }
+
+/* Bytes of the threads that have ended. Read from outside the process, too. */
+struct ps_ended_bytes {
+    uint64_t x_allocated;
+    uint64_t x_freed;
+};
+extern PS_HIDDEN struct ps_ended_bytes ps_windows_x_ended;
 
 /* All records that were made, newest first. Read from outside the process, too. */
 extern PS_HIDDEN struct ps_windows *ps_windows_x_made;

@@ -14,6 +14,9 @@
  * comes to a slow path. That path serves it from the front of its concurrency id. Frees of guarded
  * samples are not counted.
  *
+ * While ps_counting_x_wanted is not 0, all threads are counted so: each from its next slow call on,
+ * until one after the word is 0 again. POOLSHIM_THREAD_BYTES sets it, and `poolshim set`.
+ *
  * The counts are in the thread's record of windows, where other processes read them; a thread has
  * one from its first event on, at the latest. Callers: the slow paths of heap/,
  * shim/mallctl_thread.c. The calling thread only. No locks.
@@ -50,6 +53,30 @@ const uint64_t *ps_counting_freed(void);
  * ps_counting_reset_peak, or its first question. False: as above. */
 bool ps_counting_peak(uint64_t *peak);
 bool ps_counting_reset_peak(void);
+
+/* ---- questions of others ---- */
+
+/* 1: the frees of all threads are counted. Other processes write it, too. */
+extern PS_HIDDEN uint32_t ps_counting_x_wanted;
+
+/* Sets it. False, and no change: the mode's frees are not counted. */
+bool ps_counting_want(bool is_wanted);
+
+/* Begins or ends the counting of the calling thread: counting_follow.c. */
+void ps_counting_change(bool is_wanted);
+
+/* Called on slow paths, before ps_counting_enter. relaxed: a change is seen by a later call. */
+static inline void ps_counting_follow(void) {
+    bool is_wanted = ps_load_relaxed(&ps_counting_x_wanted) != 0;
+    if (PS_UNLIKELY(is_wanted != ps_front_thread.windows->bytes.is_wanted)) {
+        ps_counting_change(is_wanted);
+    }
+}
+
+/* Begins to count the calling thread, which has begun: its allocations, so many of them; its frees,
+ * too. NULL: it has no record, and gets none, or the mode's frees are not counted. */
+struct ps_thread_bytes *ps_counting_begin(uint32_t calls);
+struct ps_thread_bytes *ps_counting_begin_frees(void);
 
 /* ---- for slow paths ---- */
 

@@ -165,6 +165,7 @@ PS_NOINLINE void *ps_front_alloc_locked(size_t class_index, size_t bytes) {
 bool ps_front_count_event(void) {
     bool is_long = ps_front_thread.armed_bytes == PS_FRONT_EVENT_BYTES;
     bool is_due = ps_front_count_bytes();
+    ps_counting_follow();
     if (PS_LIKELY(is_long)) {
         ps_maintenance_tick_now();
     } else if (PS_LIKELY(!ps_counting_is_exact())) {
@@ -313,12 +314,13 @@ static PS_COLD void free_counted(size_t class_index, void *block) {
 }
 
 PS_NOINLINE void ps_front_free_full(size_t class_index, void *block) {
-    if (PS_UNLIKELY(ps_counting_enter())) {
-        free_counted(class_index, block);
-        return;
-    }
     if (PS_UNLIKELY(ps_front_thread.own == &ps_front_none) && !ps_front_begin_to_free()) {
         ps_store_give((uint32_t)class_index, &block, 1);
+        return;
+    }
+    ps_counting_follow();
+    if (PS_UNLIKELY(ps_counting_enter())) {
+        free_counted(class_index, block);
         return;
     }
     ps_maintenance_tick();
@@ -339,6 +341,7 @@ static void free_inherited(const struct ps_slab *slab, void *block) {
     if (PS_UNLIKELY(ps_mark_is_set(block))) {
         ps_front_free_misused(block);
     }
+    ps_counting_follow();
     ps_store_give_range(slab->class_index, block, 1);
     ps_counting_note_free(ps_slab_class(slab)->block_bytes);
     if (++ps_front_thread.inherited_frees % INHERITED_FREES == 0) {

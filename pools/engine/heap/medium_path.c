@@ -142,6 +142,7 @@ void ps_medium_free_sampled(void *block, size_t bytes) {
 static PS_COLD void free_counted(void *block, size_t pages);
 
 static PS_NOINLINE void free_full(void *block, size_t pages) {
+    ps_counting_follow();
     if (PS_UNLIKELY(ps_counting_enter())) {
         free_counted(block, pages);
         return;

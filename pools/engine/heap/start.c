@@ -9,6 +9,7 @@
 
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/bootstrap.h"
+#include "pools/engine/heap/counting.h"
 #include "pools/engine/heap/front_thread.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
@@ -70,6 +71,7 @@ static void start_locked(void) {
     ps_mode_start(&config);
     ps_rseq_start();
     ps_front_engine_start();
+    (void)ps_counting_want(config.thread_bytes);
 }
 
 PS_COLD void ps_engine_start(void) {

@@ -16,6 +16,7 @@
 #include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/harden/site.h"
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/counting.h"
 #include "pools/engine/heap/draw.h"
 #include "pools/engine/heap/front_path.h"
 #include "pools/engine/heap/large.h"
@@ -113,6 +114,14 @@ static const struct ps_layout_number numbers[] = {
     SIZE("windows", struct ps_windows),
     FIELD("windows.next", struct ps_windows, next_made),
     FIELD("windows.ranges", struct ps_windows, x_ranges),
+    FIELD("windows.owner", struct ps_windows, x_owner),
+    FIELD("windows.thread", struct ps_windows, x_thread),
+    FIELD("windows.allocated", struct ps_windows, bytes.x_allocated),
+    FIELD("windows.freed", struct ps_windows, bytes.x_freed),
+    FIELD("windows.exact_calls", struct ps_windows, bytes.exact_calls),
+    CONSTANT("windows.all_calls", PS_COUNTING_ALL_CALLS),
+    FIELD("ended.allocated", struct ps_ended_bytes, x_allocated),
+    FIELD("ended.freed", struct ps_ended_bytes, x_freed),
     CONSTANT("range.address_shift", PS_RANGE_COUNT_BITS),
     SIZE("store_counts", struct ps_store_counts),
     FIELD("store_counts.windowed", struct ps_store_counts, x_windowed),
@@ -233,6 +242,7 @@ const struct ps_layout poolshim_layout = {
             PLACE("front_rounding", ps_front_x_rounding),
             PLACE("medium_singles", ps_front_x_medium_singles),
             PLACE("windows", ps_windows_x_made),
+            PLACE("ended", ps_windows_x_ended),
             PLACE("store_counts", ps_store_x_counts),
             PLACE("classes", ps_size_classes),
             PLACE("class_count", ps_size_class_count),
@@ -258,6 +268,7 @@ const struct ps_layout poolshim_layout = {
             PLACE("set.cache-max", ps_mapping_x_cache_max_bytes),
             PLACE("set.limit", ps_limit_words.x_setting),
             PLACE("set.purge-delay-ms", ps_retention_x_delay_ms),
+            PLACE("set.thread-bytes", ps_counting_x_wanted),
             PLACE("set.sample-interval", ps_demand_x_request.x_interval_bytes),
             PLACE("set.sample-beat", ps_demand_x_request.x_beat),
         },

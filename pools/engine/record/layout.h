@@ -36,7 +36,7 @@ enum ps_layout_word {
     PS_LAYOUT_WORDS
 };
 
-#define PS_LAYOUT_PLACES (40 + PS_LAYOUT_WORDS)
+#define PS_LAYOUT_PLACES (42 + PS_LAYOUT_WORDS)
 
 struct ps_layout_place {
     char name[24];

@@ -143,15 +143,16 @@ POOLSHIM_API size_t poolshim_purge(size_t keep_bytes);
 /*
  * Changes a setting, from now on.
  *
- * name: PURGE_DELAY_MS, CACHE_MAX, LIMIT or PROFILE_INTERVAL, also as POOLSHIM_PURGE_DELAY_MS or
- * purge-delay-ms; value: as in the variable, "1000" or "80%". The child of a fork inherits it, the
- * program that exec starts does not. LIMIT may be set to off. PROFILE_INTERVAL is of later samples;
- * a thread notices it when its next sample of the earlier interval is due, or at its next call that
- * takes another path than the fast one.
+ * name: PURGE_DELAY_MS, CACHE_MAX, LIMIT, PROFILE_INTERVAL or THREAD_BYTES, also as
+ * POOLSHIM_PURGE_DELAY_MS or purge-delay-ms; value: as in the variable, "1000" or "80%". The child
+ * of a fork inherits it, the program that exec starts does not. LIMIT may be set to off.
+ * PROFILE_INTERVAL is of later samples; a thread notices it when its next sample of the earlier
+ * interval is due, or at its next call that takes another path than the fast one.
  *
  * Returns 0, or -1 with errno set: ENOENT no such option, EPERM it is frozen at the start, EINVAL
  * not a value of it, ENOTSUP without effect in this process (CACHE_MAX, where blocks are hardened;
- * PROFILE_INTERVAL, where allocations cannot be sampled).
+ * PROFILE_INTERVAL, where allocations cannot be sampled; THREAD_BYTES, where blocks are hardened or
+ * recorded).
  * Allocates nothing. Any thread, at any time; not in signal handlers. O(1); about 14 KiB of stack.
  */
 POOLSHIM_API int poolshim_set(const char *name, const char *value);

@@ -126,9 +126,8 @@ class Fronts:
 
     # ---- windows ----
 
-    def windows(self) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-        """The address of each record; by class, the lowest block of a range and its blocks."""
-        ranges = self.layout.field("windows.ranges")
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """The address of each record, and its bytes."""
         address = self.words("windows")[0]
         known: set[int] = set()
         while address:
@@ -136,10 +135,16 @@ class Fronts:
                 raise Failed(f"process {self.memory.pid}: its list of windows has no end")
             known.add(address)
             data = self.memory.read(address, self.record_bytes)
+            yield address, data
+            (address,) = self.next.of(data)
+
+    def windows(self) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """The address of each record; by class, the lowest block of a range and its blocks."""
+        ranges = self.layout.field("windows.ranges")
+        for address, data in self.records():
             words = memoryview(data[ranges.offset : ranges.offset + ranges.length]).cast("Q")
             yield address, [(word >> self.range_shift, word % (1 << self.range_shift))
                             for word in words]  # fmt: skip
-            (address,) = self.next.of(data)
 
     def holds(self, address: int, index: int, block_bytes: int) -> bool:
         """True if a block of a class is in a window."""

@@ -20,7 +20,7 @@ from .. import control
 from ..errors import Failed
 from ..foreign import files
 from ..terminal import NO_TERMINAL
-from . import heaps
+from . import heaps, threads
 from .census import Census, Reader, SizeClass
 from .figures import FIGURES, Figure
 from .memory import PAGE_BYTES, READING_SECONDS, Memory, Unreadable
@@ -48,6 +48,7 @@ class Report:
     resident_peak_bytes: int | None = None
     huge_bytes: int | None = None
     seconds: float = 0.0  # since the start
+    threads: threads.Threads | None = None  # where they are asked for
 
     @property
     def malloc_rate(self) -> int:
@@ -109,7 +110,8 @@ def seconds_since(start: str) -> float:
 
 
 def read(
-    memory: Memory, reader: Reader | None = None, seconds: float = READING_SECONDS
+    memory: Memory, reader: Reader | None = None, seconds: float = READING_SECONDS,
+    has_threads: bool = False,
 ) -> Report:
     """Reads the report of the process; Failed if that takes longer."""
     pid, begun = memory.pid, start_of(memory.pid)
@@ -117,6 +119,7 @@ def read(
         with memory.reading(seconds):
             reader = reader or Reader(memory)
             census = reader.census()
+            of_threads = threads.read(memory, reader.layout) if has_threads else None
     except Unreadable as error:
         if start_of(pid) != begun:
             raise control.gone(pid) from None
@@ -126,7 +129,7 @@ def read(
         pid, program_of(pid), reader.layout.release, census,
         resident if resident is not None else resident_of(pid),
         kib_of(pid, "status", "VmHWM"), kib_of(pid, "smaps_rollup", "AnonHugePages"),
-        seconds_since(begun),
+        seconds_since(begun), of_threads,
     )  # fmt: skip
     if start_of(pid) != begun:
         raise control.gone(pid)
@@ -156,6 +159,8 @@ def as_dict(report: Report) -> dict[str, Any]:
     if report.census.heaps.count:
         found["heap_count"] = report.census.heaps.count
         found["heaps"] = report.census.heaps.rows
+    if report.threads is not None:
+        found |= threads.as_dict(report.threads)
     found["size_classes"] = [size_class(one) for one in report.census.classes]
     return found
 
@@ -163,7 +168,7 @@ def as_dict(report: Report) -> dict[str, Any]:
 def as_json(report: Report) -> str:
     """One object, indented as the library's."""
     found = as_dict(report)
-    lists = {key: found.pop(key) for key in ("heaps", "size_classes") if key in found}
+    lists = {key: found.pop(key) for key in ("heaps", "threads", "size_classes") if key in found}
     text = json.dumps(found, indent=2)[: -len("\n}")]
     for key, rows in lists.items():
         lines = ",\n".join(f"    {json.dumps(one)}" for one in rows)
@@ -251,10 +256,12 @@ def table(report: Report, columns: int = NO_TERMINAL) -> str:
         value = value_text(figure, value_of(report, figure), columns)
         lines += f"  {figure.label:{LABEL_COLUMN}}{value}\n"
     lines += heaps.lines(report.census.heaps, quoted)
+    if report.threads is not None:
+        lines += threads.lines(report.threads)
     return lines + "\nsize classes\n" + class_lines(report.census, columns)
 
 
-def take(pid: int) -> Report:
+def take(pid: int, has_threads: bool = False) -> Report:
     """Reads the report of a process once."""
     with Memory(pid) as memory:
-        return read(memory)
+        return read(memory, has_threads=has_threads)

@@ -28,6 +28,7 @@ until it ends.
 
   purge-delay-ms=N   milliseconds after which free memory is released; 0: at once
   cache-max=SIZE     most bytes of freed mappings to cache; such as 64MiB
+  thread-bytes=1     count what each thread allocates and frees; 0: no more
   limit=LIMIT        soft limit of resident memory: a size; 80%, of what the process may have; off
 
   --json             print one JSON object
@@ -48,6 +49,14 @@ def count(text: str) -> int:
     return int(text)
 
 
+def switch(text: str) -> int:
+    """0 or 1, by any of the words of the library."""
+    words = {"0": 0, "false": 0, "off": 0, "1": 1, "true": 1, "on": 1}
+    if text.lower() not in words:
+        raise ValueError("is neither 0 nor 1")
+    return words[text.lower()]
+
+
 @dataclass(frozen=True)
 class Setting:
     """One that may change."""
@@ -64,6 +73,7 @@ SETTINGS = {
     for setting in (
         Setting("purge-delay-ms", count, 4),
         Setting("cache-max", size_of, 8, True),
+        Setting("thread-bytes", switch, 4, True),
         Setting("limit", limits.word_of, 8, show=limits.shown),
     )
 }

@@ -22,6 +22,7 @@ are read from its memory: the process is not stopped, gets no signal, and need n
 any setting. Instead of PID also the name of its program.
 
   --container ID     the process of a container, by the beginning of its id
+  --threads          print the bytes that each thread has allocated and freed, too
   --json             print one JSON object
   -h, --help         print this text
 
@@ -33,11 +34,11 @@ USAGE = "poolshim stats PID"
 
 def main(words: list[str]) -> int:
     """One process."""
-    request = options.parse(words, {"--json"}, {options.CONTAINER})
+    request = options.parse(words, {"--json", "--threads"}, {options.CONTAINER})
     if request.is_help:
         print(HELP, end="")
         return 0
-    found = report.take(options.pid_of(request, USAGE))
+    found = report.take(options.pid_of(request, USAGE), "--threads" in request.switches)
     if "--json" in request.switches:
         print(report.as_json(found), end="")
     else:

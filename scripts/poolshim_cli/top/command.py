@@ -18,24 +18,27 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
 from ..errors import Failed
 from ..live import options
 from ..live.processes import Row, Watch
-from . import screen
+from . import screen, threads
 
 HELP = """usage: poolshim top [OPTIONS] [PID...]
+       poolshim top --threads [OPTIONS] PID...
 
 Shows what the resident memory of running processes is: live blocks, the loss by rounding, free
 memory in part-filled slabs, free pages, metadata, and memory outside the heap; and how often malloc
 and free are called. Without PID: all processes on poolshim that this user may read. The processes
 are not stopped and take no part in it. q ends.
 
+  --threads          show the bytes that each thread of PID allocates and frees, instead
   --once             print one table; also where standard output is no terminal
   --json             print one JSON array
   --interval TIME    seconds between two readings [2]
@@ -61,22 +64,40 @@ def as_dict(row: Row) -> dict[str, object]:
     }  # fmt: skip
 
 
-def once(watch: Watch, seconds: float, is_json: bool) -> int:
+@dataclasses.dataclass(frozen=True)
+class View:
+    """What is watched, and how its rows are shown."""
+
+    watch: Watch | threads.Watch
+    table: Callable[[list[Any], int], RenderableType]
+    page: Callable[[list[Any], int, int], list[RenderableType]]
+    as_dict: Callable[[Any], dict[str, object]]
+
+
+def view_of(pids: list[int], has_threads: bool) -> View:
+    """Processes, or their threads."""
+    if has_threads:
+        return View(threads.Watch(pids), threads.table, threads.page, threads.as_dict)
+    return View(Watch(pids), screen.table, screen.page, as_dict)
+
+
+def once(view: View, seconds: float, is_json: bool) -> int:
     """Two readings, one table."""
+    watch = view.watch
     first = watch.read()
     time.sleep(min(seconds, ONCE_SECONDS))
     rows = watch.read()
     if not rows:
         raise nothing(watch, bool(first))
     if is_json:
-        print(json.dumps([as_dict(row) for row in rows], indent=2))
+        print(json.dumps([view.as_dict(row) for row in rows], indent=2))
         return 0
     console = Console(highlight=False)
-    console.print(screen.table(rows, console.width))
+    console.print(view.table(rows, console.width))
     return 0
 
 
-def nothing(watch: Watch, was_there: bool) -> Failed:
+def nothing(watch: Watch | threads.Watch, was_there: bool) -> Failed:
     """No process is left, or none was there."""
     if watch.pids and watch.watched:
         return Failed("; ".join(watch.refused.values()))
@@ -114,16 +135,16 @@ def is_ended(descriptor: int | None, seconds: float) -> bool:
     return False
 
 
-def follow(watch: Watch, seconds: float) -> int:
+def follow(view: View, seconds: float) -> int:
     """Shows the processes until a key is pressed, or all of them have ended."""
+    watch = view.watch
     console = Console(highlight=False)
     with keys() as descriptor, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             rows = watch.read()
             if watch.pids and not watch.watched:
                 break
-            page = screen.page(rows, console.width, console.height)
-            live.update(Group(*page), refresh=True)
+            live.update(Group(*view.page(rows, console.width, console.height)), refresh=True)
             if is_ended(descriptor, seconds):
                 return 0
     print("poolshim top: the processes have ended", file=sys.stderr)
@@ -132,14 +153,14 @@ def follow(watch: Watch, seconds: float) -> int:
 
 def main(words: list[str]) -> int:
     """All, or those named."""
-    request = options.parse(words, {"--once", "--json"}, {"--interval"})
+    request = options.parse(words, {"--once", "--json", "--threads"}, {"--interval"})
     if request.is_help:
         print(HELP, end="")
         return 0
     interval = request.values.get("--interval")
     seconds = options.number(interval, "--interval", float) if interval else INTERVAL_SECONDS
-    watch = Watch(options.pids_of(request))
+    view = view_of(options.pids_of(request), "--threads" in request.switches)
     is_json = "--json" in request.switches
     if is_json or "--once" in request.switches or not sys.stdout.isatty():
-        return once(watch, seconds, is_json)
-    return follow(watch, seconds)
+        return once(view, seconds, is_json)
+    return follow(view, seconds)
