@@ -298,6 +298,19 @@ FRESH_TEST(a_recorded_process_serves_partitions) {
     churn_in_mode();
 }
 
+/* Most blocks are samples. */
+FRESH_TEST(a_profiled_process_serves_partitions) {
+    engine_config.profile = true;
+    engine_config.profile_interval_bytes = 100;
+    churn_in_mode();
+}
+
+FRESH_TEST(a_profiled_process_exchanges_blocks_between_threads) {
+    engine_config.profile = true;
+    engine_config.profile_interval_bytes = 1000;
+    exchange_in_threads();
+}
+
 FRESH_TEST(guarded_samples_leave_partitions_alone) {
     engine_config.guard_sample = 50;
     churn_in_mode();

@@ -136,6 +136,13 @@ static inline void ps_counting_note_free(size_t bytes) {
     }
 }
 
+/* Takes back the free of a block that gives way to a sampled one. */
+static inline void ps_counting_note_replaced(size_t bytes) {
+    if (PS_UNLIKELY(ps_front_thread.own == &ps_front_counting)) {
+        ps_counting_add_allocated(bytes);
+    }
+}
+
 /* Counts a block above the classes that was resized without a copy. */
 static inline void ps_counting_note_resize(size_t old_bytes, const void *block) {
     if (PS_UNLIKELY(ps_counting_is_exact())) {

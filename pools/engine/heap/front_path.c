@@ -246,6 +246,7 @@ static void *serve_event(size_t class_index, size_t bytes) {
     }
     ps_add_relaxed(&ps_store_x_counts[class_index].x_singles, (uint64_t)-1); /* it was no take */
     ps_heap_free(block);
+    ps_counting_note_replaced(ps_size_classes[class_index].block_bytes);
     return sampled;
 }
 

@@ -209,6 +209,15 @@ void *ps_large_alloc_in(struct ps_partition *partition, size_t bytes, size_t ali
     return alloc_run(partition, bytes, align, is_zero);
 }
 
+void *ps_large_alloc_short_in(struct ps_partition *partition, size_t bytes, size_t align,
+                              bool *is_zero) {
+    void *block = alloc_run(partition, bytes, align, is_zero);
+    if (block != NULL) {
+        large_of(ps_page_map_slot(block))->bytes = bytes;
+    }
+    return block;
+}
+
 void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
     void *block = NULL;
     if (PS_LIKELY(ps_medium_is_size(bytes, align))) {

@@ -50,6 +50,10 @@ void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero);
 /* Allocates a run in a partition, or a mapping, apart from all others. */
 void *ps_large_alloc_in(struct ps_partition *partition, size_t bytes, size_t align, bool *is_zero);
 
+/* The same for a sampled block of a class, which remains as long as the class has it. */
+void *ps_large_alloc_short_in(struct ps_partition *partition, size_t bytes, size_t align,
+                              bool *is_zero);
+
 /* As ps_large_alloc, zeroed, without alignment. */
 void *ps_large_zalloc(size_t bytes);
 

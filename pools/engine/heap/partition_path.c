@@ -150,19 +150,6 @@ static inline void *take_fronted(struct ps_partition *partition, uint32_t class_
     return PS_LIKELY(block != NULL) ? ps_front_unmark(block) : refill(partition, class_index);
 }
 
-void *ps_partition_alloc_few(struct ps_partition *partition, size_t bytes) {
-    struct ps_front_words *words = &ps_front_thread;
-    bytes += bytes == 0;
-    if (PS_UNLIKELY(bytes >= words->fast_limit || partition->fronts == NULL)) {
-        return ps_partition_alloc(partition, bytes, 1, false);
-    }
-    words->left_bytes -= (int64_t)bytes;
-    if (PS_UNLIKELY(words->left_bytes < 0)) {
-        (void)ps_front_count_event(); /* as in count_bytes */
-    }
-    return take_fronted(partition, ps_size_class_of_few(bytes));
-}
-
 /* ---- any mode ---- */
 
 void *ps_partition_alloc_large(struct ps_partition *partition,
@@ -199,17 +186,50 @@ static size_t counted_bytes(const void *pointer, bool *is_large) {
     return slab != NULL ? ps_slab_class(slab)->block_bytes : ps_large_usable(slot, block);
 }
 
-/* Periodic work, as often as malloc does it. A sample that is due is not taken: those of other
- * blocks remain as probable as they are. */
-static void count_bytes(size_t bytes) {
+/* Counts a request that got a block of so many bytes: periodic work, as often as malloc does it.
+ * Returns whether a sample is due. */
+static bool count_bytes(size_t requested, size_t bytes) {
     struct ps_front_words *words = &ps_front_thread;
     if (PS_UNLIKELY(ps_counting_is_exact())) { /* malloc has other lengths above its classes */
-        ps_counting_add_allocated(bytes - ps_length_of(bytes, 1));
+        ps_counting_add_allocated(bytes - ps_length_of(requested, 1));
     }
-    words->left_bytes -= (int64_t)ps_min(bytes, words->large_most_bytes);
-    if (PS_UNLIKELY(words->left_bytes < 0) && words->own != &ps_front_none) {
-        (void)ps_front_count_event();
+    words->left_bytes -= (int64_t)ps_min(ps_max(requested, 1), words->large_most_bytes);
+    return PS_UNLIKELY(words->left_bytes < 0) && words->own != &ps_front_none &&
+           ps_front_count_event();
+}
+
+/*
+ * Makes a block of a partition a sampled one, as front_path.c does: one of a class gives way to a
+ * run of the partition, as long as it, since a free of it would not find the sample. Not of
+ * guarded samples, whose pages serve any part of the heap. Returns the block.
+ */
+static PS_COLD void *sample(struct ps_partition *partition, void *block,
+                            const struct ps_partition_request *request) {
+    bool is_large;
+    bool is_zero = false;
+    size_t bytes = counted_bytes(block, &is_large);
+    if (ps_mode.hook.sample_large == NULL) {
+        return block;
     }
+    if (is_large) {
+        ps_mode.hook.sample_large(&ps_front_thread.sampler, block, request->bytes);
+        return block;
+    }
+    void *run = ps_large_alloc_short_in(partition, bytes, request->align, &is_zero);
+    if (run == NULL || !ps_partition_charge(partition, bytes, true)) {
+        ps_heap_free(run); /* of none: no effect */
+        return block;
+    }
+    if (request->is_zeroed && !is_zero) {
+        (void)ps_bytes_zero_block(run, bytes);
+    }
+    ps_mode.hook.sample_large(&ps_front_thread.sampler, run, request->bytes);
+    /* relaxed, both: counts; the other block was no take. */
+    ps_add_relaxed(&partition->x_made_count, (uint64_t)-1);
+    ps_add_relaxed(&ps_store_x_counts[ps_slab_of(block)->class_index].x_singles, (uint64_t)-1);
+    ps_heap_free(block);
+    ps_counting_note_replaced(bytes);
+    return run;
 }
 
 static PS_COLD void *refuse(struct ps_partition *partition) {
@@ -232,23 +252,39 @@ void *ps_partition_alloc(struct ps_partition *partition, size_t bytes, size_t al
     }
     bool is_large;
     size_t counted = counted_bytes(block, &is_large);
-    if (partition->fronts != NULL && !is_large) {
-        count_bytes(counted);
-        return block; /* it was counted when it left the store */
-    }
-    if (PS_UNLIKELY(
-            !ps_partition_charge(partition, counted, is_large))) { /* rounded up, it is too much */
+    /* A block of a front was counted when it left the store. Rounded up, it may be too much. */
+    bool is_charged = (partition->fronts != NULL && !is_large) ||
+                      ps_partition_charge(partition, counted, is_large);
+    if (PS_UNLIKELY(!is_charged)) {
         ps_heap_free(block);
         return refuse(partition);
     }
-    count_bytes(counted);
-    return block;
+    return PS_UNLIKELY(count_bytes(bytes, counted)) ? sample(partition, block, &request) : block;
+}
+
+static PS_NOINLINE void *alloc_few_event(struct ps_partition *partition, size_t bytes) {
+    struct ps_partition_request request = {.bytes = bytes, .align = 1};
+    bool is_due = ps_front_count_event();
+    void *block = take_fronted(partition, ps_size_class_of_few(bytes));
+    return PS_UNLIKELY(is_due) && block != NULL ? sample(partition, block, &request) : block;
+}
+
+void *ps_partition_alloc_few(struct ps_partition *partition, size_t bytes) {
+    struct ps_front_words *words = &ps_front_thread;
+    bytes += bytes == 0;
+    if (PS_UNLIKELY(bytes >= words->fast_limit || partition->fronts == NULL)) {
+        return ps_partition_alloc(partition, bytes, 1, false);
+    }
+    words->left_bytes -= (int64_t)bytes;
+    return PS_LIKELY(words->left_bytes >= 0) ? take_fronted(partition, ps_size_class_of_few(bytes))
+                                             : alloc_few_event(partition, bytes);
 }
 
 /* ---- blocks ---- */
 
 void ps_partition_free_small(struct ps_slab *slab, void *block) {
     struct ps_partition *partition = ps_partition_of_slab(slab);
+    ps_counting_follow();
     ps_counting_note_free(ps_slab_class(slab)->block_bytes);
     if (partition->fronts != NULL) {
         if (PS_UNLIKELY(ps_mark_is_set(block))) {

@@ -11,7 +11,7 @@
  * In each mode: no address of a live partition was or becomes one of another partition,
  * or of the plain heap. A block is freed, resized and measured by the usual functions, by any
  * thread; realloc keeps the partition. The checks of the mode apply to it, except that
- * it is never a guarded sample, and not in a heap profile.
+ * it is never a guarded sample. A sampled block of the heap profile is a run of its partition.
  *
  * A request takes a block of a class from the partition's store, under the lock of the class, or a
  * run from its extents. A double free is found by the bitmap of the slab.

@@ -55,6 +55,9 @@ bool ps_partition_recharge(struct ps_partition *partition, size_t more_bytes) {
 
 /* Forgets a run. */
 static void end_large(struct ps_slot *slot) {
+    if (ps_mode.hook.end_sample != NULL && ps_block_is_large(slot, slot->run.base)) {
+        ps_mode.hook.end_sample(slot->run.base);
+    }
     if (slot->run.kind == PS_RUN_MAPPING) {
         ps_mapping_count_live(-1, -(int64_t)((size_t)slot->run.granules << PS_GRANULE_SHIFT));
     }

@@ -50,6 +50,8 @@ static uintptr_t site_of(const char *family, const char *name) {
     return ps_profile_line_site(&line);
 }
 
+uintptr_t ps_profile_heap_site(const char *name) { return site_of("heap", name); }
+
 bool ps_profile_pool_begins(const char *family, const char *name, size_t bytes) {
     if ((ps_demand_now() & PS_DEMAND_STACKS) == 0 || !ps_profile_pages_may_be_due(bytes)) {
         return false;

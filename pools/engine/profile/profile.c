@@ -13,6 +13,7 @@
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/large_path.h"
 #include "pools/engine/heap/medium_path.h"
+#include "pools/engine/heap/partition_path.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/probe.h"
 #include "pools/engine/profile/demand.h"
@@ -31,13 +32,12 @@ PS_AT_START bool ps_profile_start(const struct ps_config *config) {
 /* ---- samples ---- */
 
 /* False when the stack must not be taken, because a stack is being taken. */
-static bool take_stack(bool *is_inside, struct ps_sites *sites) {
+static bool take_stack(bool *is_inside, struct ps_sites *sites, uintptr_t pool) {
     if (*is_inside) {
         return false;
     }
     sites->count = 0;
     if ((ps_demand_now() & PS_DEMAND_STACKS) != 0) {
-        uintptr_t pool = ps_profile_pool_site();
         sites->sites[0] = pool;
         sites->count = pool != 0;
         *is_inside = true;
@@ -133,7 +133,7 @@ PS_COLD void *ps_profile_sample_class(struct ps_sampler *sampler, uint32_t class
     struct ps_sites sites;
     size_t bytes = ps_size_classes[class_index].block_bytes;
     size_t align = bytes & (~bytes + 1); /* blocks of a class are aligned to it */
-    if (!take_stack(&is_inside, &sites)) {
+    if (!take_stack(&is_inside, &sites, ps_profile_pool_site())) {
         return NULL;
     }
     void *block = ps_medium_alloc_sampled(bytes, align);
@@ -154,6 +154,16 @@ PS_COLD void *ps_profile_sample_class(struct ps_sampler *sampler, uint32_t class
     return is_entered ? block : NULL;
 }
 
+/* The pool or the heap that a block is of; 0: none. */
+static uintptr_t site_of_large(const struct ps_slot *slot) {
+    uintptr_t pool = ps_profile_pool_site();
+    if (pool != 0 || ps_block_is_medium(slot)) {
+        return pool;
+    }
+    const struct ps_partition *partition = ps_large_partition(slot);
+    return partition != NULL ? ps_profile_heap_site(partition->name) : 0;
+}
+
 PS_COLD void ps_profile_sample_large(const struct ps_sampler *sampler, void *block,
                                      size_t requested) {
     struct ps_slot *slot = ps_page_map_slot(block);
@@ -165,7 +175,7 @@ PS_COLD void ps_profile_sample_large(const struct ps_sampler *sampler, void *blo
         .requested_bytes = requested,
         .weight = ps_draw_weight(ps_max(requested, 1), sampler->interval_bytes),
         .is_medium = ps_block_is_medium(slot)};
-    if (!take_stack(&is_inside, &sites) || !enter(&sample, &sites)) {
+    if (!take_stack(&is_inside, &sites, site_of_large(slot)) || !enter(&sample, &sites)) {
         return;
     }
     if (sample.is_medium) {
@@ -270,8 +280,12 @@ static PS_NOINLINE void *resize(void *block, size_t bytes) {
         return room <= ps_size_class_max_bytes ? resize_small(block, room, bytes)
                                                : resize_large(slot, block, bytes, true);
     }
-    return ps_block_is_large(slot, block) ? resize_large(slot, block, bytes, false)
-                                          : ps_front_resize_plain(block, bytes);
+    if (!ps_block_is_large(slot, block)) {
+        return ps_front_resize_plain(block, bytes);
+    }
+    bool is_short = is_run(slot, block) && ps_large_usable(slot, block) <= PS_CLASS_BYTES_LIMIT;
+    return is_short ? resize_small(block, ps_large_usable(slot, block), bytes) /* of a partition */
+                    : resize_large(slot, block, bytes, false);
 }
 
 PS_AT_START void *ps_profile_resize(void *block, size_t bytes) {
@@ -319,7 +333,7 @@ void ps_profile_pages_taken(void *pages, size_t bytes) {
     /* relaxed: an interval of another epoch changes one weight. */
     size_t interval_bytes = ps_load_relaxed(&ps_demand_x_interval_bytes);
     if (ps_demand_now() == 0 || !is_pages_due(bytes, interval_bytes) ||
-        !take_stack(&is_inside, &sites)) {
+        !take_stack(&is_inside, &sites, ps_profile_pool_site())) {
         return;
     }
     const struct ps_sample sample = {.block = (uintptr_t)pages,

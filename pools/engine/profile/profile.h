@@ -14,6 +14,8 @@
  *             its free takes the slow path by the compare that is there already
  *   medium    counted at the slow path; a sampled one gets the same mark
  *   large     likewise; each free of one searches the table
+ *   of heaps  a sampled small block of a partition (heap/partition_path.h) is a run of it, and is
+ *             as a large one; its innermost site is the heap
  *
  * A realloc that changes a block above the classes in place counts as a free and an allocation.
  * Calls of threads that have not begun, or have ended, are not sampled.
@@ -183,6 +185,9 @@ void ps_profile_pool_ends(void);
 
 /* The site of the pool that the calling thread takes memory for; 0: there is none. */
 uintptr_t ps_profile_pool_site(void);
+
+/* The same for a heap (heap/partition_path.h): `heap "session"`; without a name `heap`. */
+uintptr_t ps_profile_heap_site(const char *name);
 
 /* The texts of a pool's site, without terminators; name_bytes: 0: it has no name. False of other
  * sites. */
