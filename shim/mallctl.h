@@ -108,6 +108,7 @@ struct ps_mallctl_source {
     X(DELAY_ALL, delay_all)                                                                        \
     X(MUZZY, muzzy)                                                                                \
     X(MUZZY_ALL, muzzy_all)                                                                        \
+    X(ACTIVE, active)                                                                              \
     X(SAMPLING, sampling)                                                                          \
     X(GDUMP, gdump)                                                                                \
     X(THREAD_ARENA, thread_arena)                                                                  \
@@ -140,6 +141,7 @@ extern const struct ps_mallctl_source ps_mallctl_sources[];
 /* ---- the functions of values ---- */
 
 /* settings, size classes, delays, profiles: mallctl_values.c */
+int ps_mallctl_read_active(unsigned argument, const size_t *indexes, uint64_t *value);
 int ps_mallctl_read_background(unsigned argument, const size_t *indexes, uint64_t *value);
 int ps_mallctl_read_background_most(unsigned argument, const size_t *indexes, uint64_t *value);
 int ps_mallctl_read_bin(unsigned argument, const size_t *indexes, uint64_t *value);
@@ -153,6 +155,7 @@ int ps_mallctl_read_muzzy_all(unsigned argument, const size_t *indexes, uint64_t
 int ps_mallctl_read_sampling(unsigned argument, const size_t *indexes, uint64_t *value);
 int ps_mallctl_read_setting(unsigned argument, const size_t *indexes, uint64_t *value);
 int ps_mallctl_read_words(unsigned argument, const size_t *indexes, uint64_t *value);
+int ps_mallctl_write_active(const size_t *indexes, uint64_t value);
 int ps_mallctl_write_background(const size_t *indexes, uint64_t value);
 int ps_mallctl_write_background_most(const size_t *indexes, uint64_t value);
 int ps_mallctl_write_delay(const size_t *indexes, uint64_t value);

@@ -126,7 +126,7 @@ int ps_mallctl_read_bin(unsigned argument, const size_t *indexes, uint64_t *valu
 
 /* ---- settings ---- */
 
-bool ps_mallctl_has_profile(void) { return (ps_demand_now() & PS_DEMAND_FILE) != 0; }
+bool ps_mallctl_has_profile(void) { return ps_demand_has_file(); }
 
 static uint64_t lg_sample(void) {
     return ps_log2(ps_max(ps_shim_settings()->engine.profile_interval_bytes, 1));
@@ -288,17 +288,25 @@ int ps_mallctl_write_background_most(const size_t *indexes, uint64_t value) {
 int ps_mallctl_read_sampling(unsigned argument, const size_t *indexes, uint64_t *value) {
     (void)argument;
     (void)indexes;
-    *value = ps_demand_now() != 0;
+    uint32_t now = ps_demand_now();
+    *value = (ps_mallctl_has_profile() ? now & PS_DEMAND_FILE : now) != 0;
     return 0;
 }
 
+/* All threads are sampled, or none is. */
 int ps_mallctl_write_sampling(const size_t *indexes, uint64_t value) {
+    uint64_t now;
+    (void)ps_mallctl_read_sampling(0, indexes, &now);
+    return (value != 0) == (now != 0) ? 0 : EFAULT;
+}
+
+int ps_mallctl_read_active(unsigned argument, const size_t *indexes, uint64_t *value) {
+    return ps_mallctl_read_sampling(argument, indexes, value);
+}
+
+int ps_mallctl_write_active(const size_t *indexes, uint64_t value) {
     (void)indexes;
-    bool has_profile = ps_mallctl_has_profile();
-    if ((value != 0) == has_profile) {
-        return 0;
-    }
-    return has_profile ? EFAULT : ENOENT;
+    return ps_demand_set_active(value != 0) || value == 0 ? 0 : ENOENT;
 }
 
 int ps_mallctl_read_gdump(unsigned argument, const size_t *indexes, uint64_t *value) {

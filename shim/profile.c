@@ -38,7 +38,7 @@ static uint32_t x_has_peak;   /* a peak was written */
 static uint32_t x_has_failed; /* a line on stderr has said so */
 static uint32_t x_writer;     /* process of the thread that writes, 0: none */
 
-static bool is_on(void) { return (ps_demand_now() & PS_DEMAND_FILE) != 0; }
+static bool is_on(void) { return ps_demand_has_file(); }
 
 /* The child of a fork has the parent's file, unless its name has the process id in it. */
 static bool may_write(void) {

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import shutil
@@ -19,6 +20,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, RunShim, run_captured
+from poolshim_cli import pprof
 
 pytestmark = pytest.mark.preload
 
@@ -257,6 +259,39 @@ os._exit(0)
     path = tmp_path / "default.pb.gz"
     assert run_script(run_shim, script, POOLSHIM_PROFILE=str(path)) == [0, 0, 14]
     assert path.read_bytes()[:2] == (tmp_path / "named.pb.gz").read_bytes()[:2] == b"\x1f\x8b"
+
+
+def test_prof_active_pauses_the_profile(run_shim: RunShim, tmp_path: Path) -> None:
+    """16 MiB of samples are due each time; those that live when it pauses remain in the profile."""
+    script = f"""
+def dump(name):
+    path = ctypes.c_char_p(b"{tmp_path}/" + name)
+    return libc.mallctl(b"prof.dump", None, None, ctypes.byref(path), size_t(8))
+def activate(name, value):
+    return libc.mallctl(name, None, None, ctypes.byref(ctypes.c_bool(value)), size_t(1))
+def fill():
+    return [libc.malloc(100000) for _ in range(160)]
+held = fill()
+errors = [dump(b"1")]
+errors += [activate(b"prof.active", False), ask("prof.active", "BOOL")]
+fill()
+errors += [dump(b"2"), activate(b"thread.prof.active", True), activate(b"prof.active", True)]
+for block in held:
+    libc.free(block)
+fill()
+print(json.dumps(errors + [ask("prof.active", "BOOL"), dump(b"3")]))
+os._exit(0)
+"""
+    found = run_script(run_shim, script, POOLSHIM_PROFILE=str(tmp_path / "p"),
+                       POOLSHIM_PROFILE_INTERVAL="32KiB")  # fmt: skip
+    assert found == [0, 0, False, 0, errno.EFAULT, 0, True, 0]
+    profiles = [pprof.read(tmp_path / name) for name in "123"]
+    made, live = (
+        [sum(sample.values[one.index_of(name)] for sample in one.samples) for one in profiles]
+        for name in ("alloc_space", "inuse_space")
+    )
+    assert made[0] > 15e6 and made[1] - made[0] < 1e6 and made[2] - made[1] > 15e6
+    assert live[1] > 15e6 and 15e6 < live[2] < 20e6
 
 
 PRINT = """

@@ -23,6 +23,7 @@ static struct ps_lock demand_lock = PS_LOCK_INIT(PS_RANK_DEMAND);
 static size_t max_bytes; /* of the table; constant */
 static bool is_possible; /* false once the table could not be mapped */
 static bool has_table;
+static bool has_file;        /* constant after the start */
 static uint32_t x_seen_beat; /* of the request, as the next; also read without the lock */
 static uint64_t x_until_ms;  /* there is a reader; 0: none */
 
@@ -96,6 +97,7 @@ PS_AT_START void ps_demand_start(const struct ps_config *config) {
     if (lasting != 0) {
         ps_lock_acquire(&demand_lock);
         change(lasting);
+        has_file = config->profile && has_table;
         ps_lock_release(&demand_lock);
     }
 }
@@ -108,6 +110,19 @@ bool ps_demand_set_interval(size_t interval_bytes) {
     ps_lock_acquire(&demand_lock);
     ps_store_relaxed(&ps_profile_settings.x_interval_bytes, interval_bytes);
     change(ps_demand_now());
+    ps_lock_release(&demand_lock);
+    return true;
+}
+
+bool ps_demand_has_file(void) { return has_file; }
+
+bool ps_demand_set_active(bool is_active) {
+    if (!has_file) {
+        return false;
+    }
+    ps_lock_acquire(&demand_lock);
+    uint32_t others = ps_demand_now() & ~(uint32_t)PS_DEMAND_FILE;
+    change(others | (is_active ? (uint32_t)PS_DEMAND_FILE : 0));
     ps_lock_release(&demand_lock);
     return true;
 }

@@ -29,13 +29,13 @@
 #include <stdint.h>
 
 enum ps_profile_demand {
-    PS_DEMAND_FILE = 1,   /* POOLSHIM_PROFILE; needs stacks */
+    PS_DEMAND_FILE = 1,   /* POOLSHIM_PROFILE, unless paused; needs stacks */
     PS_DEMAND_PROBES = 2, /* a tracer, which takes the stacks itself */
     PS_DEMAND_READER = 4, /* another process; needs stacks */
     PS_DEMAND_FLIGHT = 8, /* POOLSHIM_FLIGHT; needs stacks */
 };
 
-/* Demands of the configuration, which do not end. */
+/* Demands of the configuration, which do not end by themselves. */
 #define PS_DEMAND_LASTING ((uint32_t)PS_DEMAND_FILE | (uint32_t)PS_DEMAND_FLIGHT)
 
 /* Demands for which stacks are taken. */
@@ -75,6 +75,13 @@ void ps_demand_start(const struct ps_config *config);
 /* Changes the interval of the configuration, of later samples. False where the mode is another than
  * the plain one, which samples nothing. Any thread, without locks. */
 bool ps_demand_set_interval(size_t interval_bytes);
+
+/* True with POOLSHIM_PROFILE, where samples can be taken, also while it is paused. Constant. */
+bool ps_demand_has_file(void);
+
+/* Ends the sampling for that file, or begins it again. False: there is none, or no memory for
+ * samples. Live samples remain. Any thread. */
+bool ps_demand_set_active(bool is_active);
 
 /* Compares the demands with the probes' semaphores and with what readers ask for, and begins or
  * ends sampling. Called when a slow call, or the background thread, has read the clock. */
