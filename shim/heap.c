@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define LIMIT_LEAST 4096
+#define OPTIONS_BYTES_MOST 4096 /* no later version has more */
 #define GENERATION_SHIFT 16
 #define IS_VALUE ((uint64_t)1 << 63)
 
@@ -62,7 +63,7 @@ static int read_options(const struct poolshim_heap_options *given,
     if (given == NULL) {
         return 0;
     }
-    if (given->bytes < sizeof given->bytes) {
+    if (given->bytes < sizeof given->bytes || given->bytes > OPTIONS_BYTES_MOST) {
         return EINVAL;
     }
     if (given->bytes > sizeof *options &&

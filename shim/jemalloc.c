@@ -36,14 +36,18 @@ static bool is_aligned(const void *block, int flags) {
 /* A part of the heap that an arena is. */
 struct place {
     struct ps_partition *partition; /* NULL: the heap of malloc */
-    bool is_there;
+    bool is_there;                  /* false: there is no such arena, and none can be made */
 };
 
 /* The arena that the flags name, or else the thread's. Without one, the upper bits are 0. */
-static struct place place_of(int flags) {
+static size_t arena_of(int flags) {
     unsigned named = (unsigned)flags >> FLAG_ARENA_SHIFT;
-    size_t arena = named != 0 ? named - 1 : ps_mallctl_thread_arena();
-    struct ps_partition *partition = ps_mallctl_partition(arena);
+    return named != 0 ? named - 1 : ps_mallctl_thread_arena();
+}
+
+static struct place place_of(int flags) {
+    size_t arena = arena_of(flags);
+    struct ps_partition *partition = arena != 0 ? ps_mallctl_partition_for_block(arena) : NULL;
     return (struct place){.partition = partition, .is_there = arena == 0 || partition != NULL};
 }
 
@@ -125,7 +129,8 @@ PS_EXPORT void *mallocx(size_t size, int flags) {
 }
 
 PS_EXPORT size_t nallocx(size_t size, int flags) {
-    return length_in(place_of(flags).partition, size, flags);
+    bool is_apart = arena_of(flags) != 0;
+    return is_apart ? length_apart(size, align_of(flags)) : ps_block_length(size, align_of(flags));
 }
 
 PS_EXPORT size_t sallocx(const void *block, int flags) {

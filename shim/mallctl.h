@@ -303,6 +303,10 @@ static inline bool ps_mallctl_is_arena(size_t arena) {
 /* The partition of an arena; NULL: it is arena 0, or there is none. */
 struct ps_partition *ps_mallctl_partition(size_t arena);
 
+/* The same; makes the arena if there is none, as jemalloc does for a block. NULL: it is arena 0, no
+ * index of an arena, or memory is exhausted. */
+struct ps_partition *ps_mallctl_partition_for_block(size_t arena);
+
 /* Milliseconds of the clock at which it was created. */
 uint64_t ps_mallctl_arena_since_ms(size_t arena);
 

@@ -58,6 +58,22 @@ static uint32_t take_index(struct ps_partition *partition) {
     return 0;
 }
 
+/* As jemalloc's, such an arena does not count in arenas.narenas if its index is above. */
+struct ps_partition *ps_mallctl_partition_for_block(size_t arena) {
+    struct ps_partition *found = ps_mallctl_partition(arena);
+    if (PS_LIKELY(found != NULL) || arena - 1 >= ARENAS_MOST - 1) {
+        return found;
+    }
+    struct ps_partition *made = ps_partition_create("arena", 0);
+    /* acq_rel: pairs with ps_mallctl_partition; of two threads one makes it. */
+    if (made == NULL || ps_cas_strong_acq_rel(&x_arenas[arena], &found, made)) {
+        ps_store_relaxed(&x_since_ms[arena], (uint32_t)ps_os_now_ms()); /* relaxed: a note */
+        return made;
+    }
+    (void)ps_partition_destroy(made);
+    return found;
+}
+
 /* *hooks: memory from the program, which malloc does not take. */
 static bool has_hooks(const struct ps_mallctl_request *request) {
     const void *hooks;

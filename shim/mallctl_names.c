@@ -164,8 +164,12 @@ const struct ps_mallctl_row *ps_mallctl_find(const char *name, size_t *mib, size
             continue;
         }
         const char *own = row->name;
-        for (size_t at = 0; at < count; at++, own = next(own)) {
+        const char *rest = name;
+        for (size_t at = 0; at < count; at++, own = next(own), rest = next(rest)) {
             mib[at] = *own == '#' ? places[at] : first_alike(i, at + 1);
+        }
+        if (*own == '\0' && *rest != '\0' && limit == PS_MALLCTL_DEPTH) {
+            break; /* longer than any name */
         }
         *length = count;
         return *own == '\0' ? row : NULL;

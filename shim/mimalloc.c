@@ -161,7 +161,8 @@ static void *resize_many(heap_type *heap, void *block, size_t count, size_t byte
 
 static void *resize_aligned(heap_type *heap, void *block, size_t bytes, size_t align, size_t offset,
                             bool is_zeroed) {
-    struct ps_mi_request request = {bytes, align, offset, is_zeroed};
+    bool is_usual = align <= sizeof(uintptr_t); /* of any block, as in mimalloc */
+    struct ps_mi_request request = {bytes, is_usual ? 1 : align, is_usual ? 0 : offset, is_zeroed};
     return ps_mi_resize(heap, block, &request);
 }
 

@@ -258,8 +258,8 @@ PS_EXPORT int mi_reserve_huge_os_pages_at_ex(size_t pages, int node, size_t time
 }
 
 PS_EXPORT int mi_reserve_huge_os_pages_interleave(size_t pages, size_t nodes, size_t timeout_ms) {
-    (void)pages, (void)nodes, (void)timeout_ms;
-    return refuse(NULL);
+    (void)nodes, (void)timeout_ms;
+    return pages == 0 ? 0 : refuse(NULL);
 }
 
 PS_EXPORT bool mi_manage_os_memory(void *start, size_t size, bool is_committed, bool is_large,
@@ -317,12 +317,29 @@ PS_EXPORT long mi_option_get(unsigned option) {
     return option < OPTION_COUNT ? ps_load_relaxed(&x_options[option]) : 0; /* relaxed: by itself */
 }
 
-PS_EXPORT void mi_option_set(unsigned option, long value) {
+static uint32_t x_is_set; /* a bit for each option that the program has set */
+
+static void set(unsigned option, long value) {
     if (option == OPTION_DELAY) {
         bool is_delay = value >= 0 && value < (long)UINT32_MAX;
         ps_retention_set_delay(is_delay ? (uint32_t)value : UINT32_MAX);
     } else if (option < OPTION_COUNT) {
         ps_store_relaxed(&x_options[option], value); /* relaxed: as above */
+    }
+}
+
+PS_EXPORT void mi_option_set(unsigned option, long value) {
+    if (option < OPTION_COUNT) {
+        ps_or_relaxed(&x_is_set, UINT32_C(1) << option); /* relaxed: by itself */
+    }
+    set(option, value);
+}
+
+/* Does not change an option that was set. */
+PS_EXPORT void mi_option_set_default(unsigned option, long value) {
+    bool is_set = option < OPTION_COUNT && (ps_load_relaxed(&x_is_set) >> option & 1) != 0;
+    if (!is_set) { /* relaxed: as above */
+        set(option, value);
     }
 }
 
@@ -337,5 +354,6 @@ PS_EXPORT void mi_option_set_enabled(unsigned option, bool enable) {
 }
 PS_EXPORT void mi_option_enable(unsigned option) { mi_option_set(option, 1); }
 PS_EXPORT void mi_option_disable(unsigned option) { mi_option_set(option, 0); }
-PS_EXPORT_ALIAS(mi_option_set_default, mi_option_set);
-PS_EXPORT_ALIAS(mi_option_set_enabled_default, mi_option_set_enabled);
+PS_EXPORT void mi_option_set_enabled_default(unsigned option, bool enable) {
+    mi_option_set_default(option, enable);
+}

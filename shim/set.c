@@ -74,6 +74,9 @@ static int set(const char *name, const char *value) {
     char buffer[REASON_BYTES];
     struct ps_text reason;
     struct ps_settings settings = {.verbose = false};
+    if (name == NULL || value == NULL) {
+        return EINVAL;
+    }
     const struct ps_option *option = find(name);
     if (option == NULL) {
         return ENOENT;
