@@ -9,14 +9,22 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from conftest import run_captured
+from conftest import ROOT, run_captured
 from programs import compile_program
 from running import POOLSHIM, SILENT, Start, spawn, start
 from running import complaint as complaint_of
+from serving import samples_in, value_of
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from poolshim_cli.exporter import metrics  # noqa: E402
+from poolshim_cli.live import threads  # noqa: E402
 
 __all__ = ["spawn", "start"]
 
@@ -202,6 +210,29 @@ def test_hardened_processes_do_not_count_frees(start: Start) -> None:
     assert all(row["freed_bytes"] is None for row in threads_of(process.pid).values())
     done = run_captured([POOLSHIM, "set", str(process.pid), "thread-bytes=1"])
     assert "is hardened" in complaint_of(done, "set", 1)
+
+
+def test_the_exporter_sums_up_by_name(spawn: Start, program: Path) -> None:
+    counted, other = spawn([program], POOLSHIM_THREAD_BYTES="1"), spawn([program])
+    done = run_captured([POOLSHIM, "exporter", "--once", str(counted.pid), str(other.pid)])
+    assert done.returncode == 0, done.stderr
+    found = samples_in(done.stdout)
+    pid = str(counted.pid)
+    made = value_of(found, "poolshim_thread_allocated_bytes", pid=pid, thread="part #")
+    freed = value_of(found, "poolshim_thread_freed_bytes", pid=pid, thread="part #")
+    assert is_near(int(made), 3 * BLOCKS * BLOCK) and is_near(int(freed), 3 * BLOCKS * BLOCK)
+    names = [labels for name in ("allocated", "freed")
+             for labels, _ in found[f"poolshim_thread_{name}_bytes"]]  # fmt: skip
+    assert {labels["pid"] for labels in names} == {pid}
+
+
+def test_names_of_threads_are_bounded() -> None:
+    rows = [threads.Thread(i, "x" * (i + 1), 100 + i, 1) for i in range(40)]
+    row = Mock(threads=threads.Threads(40, rows))
+    found = metrics.sums_by_name(row)
+    assert len(found) == metrics.THREAD_NAMES_MAX + 1
+    assert found["other"] == [sum(100 + i for i in range(24)), 24]
+    assert found["x" * 40] == [139, 1]
 
 
 def test_top_of_threads_needs_a_process() -> None:

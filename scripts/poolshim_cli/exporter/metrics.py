@@ -8,6 +8,7 @@ Most are figures of figures.def. Names never change: a board or an alarm refers 
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -25,6 +26,12 @@ CLASSES = (
     ("poolshim_class_live_bytes", "Live blocks of a size class", "live_bytes"),
     ("poolshim_class_waste_bytes", "Bytes in its slabs that hold no live block", "waste_bytes"),
 )
+THREADS = (
+    ("poolshim_thread_allocated_bytes", "Bytes allocated so far by live threads of a name"),
+    ("poolshim_thread_freed_bytes", "Bytes freed so far by live threads of a name"),
+)
+THREAD_NAMES_MAX, OTHER_THREADS = 16, "other"  # of a process, those that allocate most
+DIGITS = re.compile(r"\d+")
 PROCESSES_MAX = 500  # with metrics of their own, those with most resident memory
 
 
@@ -105,6 +112,7 @@ def of_processes(shown: list[Shown]) -> Iterator[Family]:
         if figure.metric:
             yield family_of(figure, shown)
     yield from classes(shown)
+    yield from of_threads(shown)
 
 
 def filled(
@@ -126,6 +134,33 @@ def family_of(figure: Figure, shown: list[Shown]) -> Family:
     if figure.is_counter:
         return filled(figure.metric, text, known, lambda row: row.counts[figure.name])
     return filled(figure.metric, text, known, lambda row: getattr(row.census, figure.name))
+
+
+def sums_by_name(row: Row) -> dict[str, list[int]]:
+    """Allocated and freed bytes by the names of threads, whose digits are #; the least are one."""
+    found: dict[str, list[int]] = {}
+    for one in row.threads.rows if row.threads is not None else ():
+        sum_of_name = found.setdefault(DIGITS.sub("#", one.name), [0, 0])
+        sum_of_name[0] += one.allocated_bytes
+        sum_of_name[1] += one.freed_bytes or 0
+    for name in sorted(found, key=lambda name: -found[name][0])[THREAD_NAMES_MAX:]:
+        allocated, freed = found.pop(name)
+        others = found.setdefault(OTHER_THREADS, [0, 0])
+        others[0] += allocated
+        others[1] += freed
+    return found
+
+
+def of_threads(shown: list[Shown]) -> Iterator[Family]:
+    """The bytes of threads, of the processes that count frees by thread."""
+    sums_of = [(one.labels, sums_by_name(one.row)) for one in shown]
+    for at, (name, text) in enumerate(THREADS):
+        family = Family(name, text)
+        for labels, found in sums_of:
+            for thread, values in found.items():
+                family.add(labels, values[at], thread=thread)
+        if family.samples:
+            yield family
 
 
 def classes(shown: list[Shown]) -> Iterator[Family]:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from .. import control
 from ..errors import GIVING_UP, OwnFailure
 from ..foreign import files, patience
-from . import containers, report
+from . import containers, report, threads
 from .census import Census, Reader
 from .counts import NAMES, Counts, is_running, program_mark
 from .memory import Memory
@@ -53,6 +53,7 @@ class Row:
     free_rate: float | None
     history: list[int]  # RSS, the newest last
     pss: int | None = None  # where it is asked for: the kernel looks at each page
+    threads: threads.Threads | None = None  # where their frees are counted
 
 
 @dataclass
@@ -116,6 +117,8 @@ class Watched:
             reader = self.attach()
             census = reader.census()
             rss = report.resident_of(pid) or 0
+            has_threads = threads.are_counted(self.memory, reader.layout)
+            of_threads = threads.read(self.memory, reader.layout) if has_threads else None
             parts, program = split(self.memory, reader, census, rss), report.program_of(pid)
             census.forget_places()
             pss = report.kib_of(pid, "smaps_rollup", "Pss") if self.has_pss else None
@@ -124,7 +127,8 @@ class Watched:
         made, freed = self.rates(census)
         self.history.append(parts.rss)
         counts = {name: self.counts[name] for name in NAMES}
-        return Row(pid, program, census, parts, counts, made, freed, list(self.history), pss)
+        history = list(self.history)
+        return Row(pid, program, census, parts, counts, made, freed, history, pss, of_threads)
 
 
 def is_on_poolshim(pid: int) -> bool:

@@ -105,6 +105,12 @@ def ids_of(memory: Memory, pointers: list[int], tasks: dict[int, Any]) -> Iterat
         yield None if offset is None else words_at(memory, pointer + offset, 4)[0]
 
 
+def are_counted(memory: Memory, layout: Layout) -> bool:
+    """Does the process count what its threads free? Only then others look at each thread."""
+    name = "set.thread-bytes"
+    return name in layout.places and memory.number(layout.place(name), 4) != 0
+
+
 def read(memory: Memory, layout: Layout) -> Threads:
     """Those of this moment."""
     with contradictions(memory.pid):
