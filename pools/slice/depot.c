@@ -221,18 +221,19 @@ static struct run *put(struct depot *depot, struct ps_slice_link *slice) {
     return run;
 }
 
-/* To be called without the lock. */
-static bool free_runs(struct run *empty) {
-    bool is_any = empty != NULL;
-    while (empty != NULL) {
+/* To be called without the lock. Returns the number of runs. */
+static size_t free_runs(struct run *empty) {
+    size_t count = 0;
+    for (; empty != NULL; count++) {
         struct run *next = empty->next;
         ps_pages_free(empty, SLICE_RUN_BYTES);
         empty = next;
     }
-    return is_any;
+    return count;
 }
 
-static bool put_list(size_t class_index, struct ps_slice_link *first) {
+/* Returns the number of runs that went back to the page cache. */
+static size_t put_list(size_t class_index, struct ps_slice_link *first) {
     struct depot *depot = &depots[class_index];
     struct run *empty = NULL;
     struct shard *shard = lock_class(class_index);
@@ -317,14 +318,15 @@ static struct magazine *detach(struct depot *depot, size_t class_index, size_t c
     return first;
 }
 
-static bool take_apart(size_t class_index, struct magazine *magazine) {
-    bool is_any = false;
+/* Returns the number of runs that went back to the page cache. */
+static size_t take_apart(size_t class_index, struct magazine *magazine) {
+    size_t run_count = 0;
     while (magazine != NULL) {
         struct magazine *next = magazine->next;
-        is_any = put_list(class_index, &magazine->link) || is_any;
+        run_count += put_list(class_index, &magazine->link);
         magazine = next;
     }
-    return is_any;
+    return run_count;
 }
 
 void ps_slice_depot_give(size_t class_index, struct ps_slice_link *full) {
@@ -340,22 +342,44 @@ void ps_slice_depot_give(size_t class_index, struct ps_slice_link *full) {
     (void)take_apart(class_index, surplus);
 }
 
-bool ps_slice_depot_trim(size_t class_index) {
+/* Bytes of the slices of a run. */
+static size_t run_slice_bytes(size_t slice_bytes) {
+    return (SLICE_RUN_BYTES - PS_CACHE_LINE) / slice_bytes * slice_bytes;
+}
+
+/* The newest full list, off the depot; NULL: there is none. */
+static struct magazine *take_newest(size_t class_index) {
     struct depot *depot = &depots[class_index];
     struct shard *shard = lock_class(class_index);
     note_lists(class_index);
-    struct magazine *magazines = detach(depot, class_index, depot->count);
-    depot->least = 0;
+    struct magazine *newest = detach(depot, class_index, depot->count != 0 ? 1 : 0);
+    depot->least = ps_min(depot->least, depot->count);
     ps_lock_release(&shard->lock);
-    return take_apart(class_index, magazines);
+    return newest;
+}
+
+size_t ps_slice_depot_trim(size_t class_index, size_t excess_bytes) {
+    struct depot *depot = &depots[class_index];
+    size_t run_bytes = run_slice_bytes(slice_class_bytes(class_index));
+    struct shard *shard = lock_class(class_index);
+    size_t list_count = depot->count; /* a bound, while other threads give more */
+    ps_lock_release(&shard->lock);
+    size_t given_bytes = 0;
+    for (; list_count > 0 && given_bytes < excess_bytes; list_count--) {
+        struct magazine *newest = take_newest(class_index);
+        if (newest == NULL) {
+            break;
+        }
+        given_bytes += take_apart(class_index, newest) * run_bytes;
+    }
+    return given_bytes;
 }
 
 /* Free bytes in the runs of a class. */
 static size_t free_bytes(const struct depot *depot, size_t slice_bytes) {
     size_t bytes = 0;
     for (const struct run *run = depot->runs; run != NULL; run = run->next) {
-        size_t count = (SLICE_RUN_BYTES - PS_CACHE_LINE) / slice_bytes;
-        bytes += (count - run->used) * slice_bytes;
+        bytes += run_slice_bytes(slice_bytes) - run->used * slice_bytes;
     }
     return bytes;
 }

@@ -175,21 +175,25 @@ void ps_slice_free_aligned(size_t bytes, size_t align, void *slice) {
     ps_slice_free(bytes + align, whole);
 }
 
+/* The total is computed twice, not after each list: it walks all runs. */
 size_t ps_slice_trim_to(size_t keep_bytes) {
     struct ps_slice_stats before;
     struct ps_slice_stats now;
     ps_slice_stats(&before);
+    if (before.depot_bytes + before.cache_bytes <= keep_bytes) {
+        return 0;
+    }
     struct ps_slice_cache *cache = ps_slice_cache_peek();
     if (cache != NULL) {
         ps_slice_cache_flush(cache);
     }
     ps_slice_stats(&now);
-    for (size_t class_index = 0;
-         class_index < PS_SLICE_BIN_COUNT && (keep_bytes == 0 || now.depot_bytes > keep_bytes);
+    size_t excess_bytes = now.depot_bytes - ps_min(now.depot_bytes, keep_bytes);
+    for (size_t class_index = 0; class_index < PS_SLICE_BIN_COUNT && excess_bytes > 0;
          class_index++) {
-        (void)ps_slice_depot_trim(class_index);
-        ps_slice_stats(&now);
+        excess_bytes -= ps_min(ps_slice_depot_trim(class_index, excess_bytes), excess_bytes);
     }
+    ps_slice_stats(&now);
     return before.run_bytes - ps_min(now.run_bytes, before.run_bytes);
 }
 

@@ -54,8 +54,9 @@ void ps_slice_depot_give(size_t class_index, struct ps_slice_link *full);
 void ps_slice_depot_put_list(size_t class_index, struct ps_slice_link *first);
 void ps_slice_depot_put_window(size_t class_index, char *virgin, const char *end);
 
-/* Takes all full lists of a class apart. True when a run went back to the page cache. */
-bool ps_slice_depot_trim(size_t class_index);
+/* Takes full lists of a class apart until it has released runs with excess_bytes of slices, or no
+ * list is left. Returns the bytes of slices of these runs. */
+size_t ps_slice_depot_trim(size_t class_index, size_t excess_bytes);
 void ps_slice_depot_stats(struct ps_slice_stats *stats);
 /* In the child of a fork, by its only thread. */
 void ps_slice_depot_fork_child(void);

@@ -160,6 +160,49 @@ TEST(trim_gives_whole_runs_back) {
     CHECK(!ps_slice_trim_to(0));
 }
 
+static size_t free_bytes(void) {
+    struct ps_slice_stats stats;
+    ps_slice_stats(&stats);
+    return stats.depot_bytes + stats.cache_bytes;
+}
+
+/* Frees 2 MB of each of two sizes; no list has all slices of a run. */
+static void free_two_sizes(void) {
+    static void *others[8000];
+    allocate_all(64, 30000);
+    for (size_t i = 0; i < 8000; i++) {
+        others[i] = ps_slice_alloc(240);
+        REQUIRE(others[i] != NULL);
+    }
+    for (size_t i = 0; i < 30000; i++) {
+        ps_slice_free(64, slices[i * 7 % 30000]);
+    }
+    for (size_t i = 0; i < 8000; i++) {
+        ps_slice_free(240, others[i]);
+    }
+}
+
+TEST(trim_retains_as_much_of_all_sizes_together_as_it_is_told) {
+    NEEDS_CHUNKS();
+    ps_slice_trim_to(0);
+    size_t runs_before = run_bytes();
+    for (size_t eighths = 1; eighths < 8; eighths++) {
+        free_two_sizes();
+        size_t free_before = free_bytes();
+        size_t runs = run_bytes();
+        CHECK_EQ(ps_slice_trim_to(free_before), 0);
+        CHECK_EQ(free_bytes(), free_before);
+        size_t keep = free_before / 8 * eighths;
+        size_t given = ps_slice_trim_to(keep);
+        CHECK_EQ(given, runs - run_bytes());
+        CHECK_CMP(free_bytes(), <=, keep);
+        /* A list of 16 KiB of neighbours ends two runs at most. */
+        CHECK_CMP(free_bytes(), >=, keep - 2 * 65536);
+        CHECK_CMP(ps_slice_trim_to(0), >, 0);
+        CHECK_EQ(run_bytes(), runs_before);
+    }
+}
+
 TEST(nothing_grows_while_no_more_live_than_before) {
     allocate_all(100, 10000);
     size_t bytes = run_bytes();

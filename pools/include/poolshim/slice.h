@@ -119,9 +119,11 @@ PS_API void ps_slice_free_chain(size_t bytes, void *first, size_t next_offset) P
 PS_API PS_MALLOC void *ps_slice_alloc_aligned(size_t bytes, size_t align) PS_NOEXCEPT;
 PS_API void ps_slice_free_aligned(size_t bytes, size_t align, void *slice) PS_NOEXCEPT;
 
-/* Returns the caller's free slices and those of the depot to the page cache, as far as whole runs
- * of 64 KiB are free, size by size until at most keep_bytes of slices are free. Returns the bytes
- * of these runs. O(free slices). */
+/* Returns free slices to the page cache, in whole runs of 64 KiB, until at most keep_bytes of them
+ * are left, of all sizes together; those in runs with a live slice remain. Free slices are the
+ * caller's and the depot's, not those in lists of other threads. Fewer are left where one list of
+ * 16 KiB has the last slices of several runs. Returns the bytes of the runs. O(free slices +
+ * runs). */
 PS_API size_t ps_slice_trim_to(size_t keep_bytes) PS_NOEXCEPT;
 /* As it was called before. */
 PS_DEPRECATED("use ps_slice_trim_to(0)")
