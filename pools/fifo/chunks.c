@@ -110,7 +110,8 @@ struct ps_fifo_chunk *ps_fifo_chunk_usual(struct fifo *fifo, size_t bytes, size_
     struct ps_fifo_chunk *chunk = find_spare(fifo, bytes, align, fifo->align_max);
     if (chunk == NULL) {
         size_t chunk_bytes;
-        size_t least = ps_round_up(first_block(fifo, align) + bytes, PS_ALIGN_DEFAULT);
+        size_t least =
+            ps_round_up(first_block(fifo, align) + bytes + fifo->tail_bytes, PS_ALIGN_DEFAULT);
         void *base = ps_chunk_take(&fifo->chunks, least, fifo->align_max, &chunk_bytes);
         chunk = base != NULL ? ps_fifo_chunk_format(fifo, base, chunk_bytes, 0) : NULL;
     }
@@ -124,7 +125,7 @@ struct ps_fifo_chunk *ps_fifo_chunk_large(struct fifo *fifo, size_t bytes, size_
         size_t offset = first - fifo->prefix_bytes - sizeof(struct ps_fifo_chunk);
         return base != NULL ? ps_fifo_chunk_format(fifo, base, first + bytes, offset) : NULL;
     }
-    size_t least = ps_round_up(first + bytes, PS_PAGE_BYTES);
+    size_t least = ps_round_up(first + bytes + fifo->tail_bytes, PS_PAGE_BYTES);
     struct ps_fifo_chunk *chunk = find_spare(fifo, bytes, align, least * 2);
     if (chunk == NULL) {
         void *base = ps_chunk_take_exact(&fifo->chunks, least, fifo->align_max);

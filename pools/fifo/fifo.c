@@ -78,7 +78,8 @@ struct ps_fifo *ps_fifo_create(const struct ps_fifo_options *given) {
         .chunks = chunks,
         .spare_max_bytes = options.spare_bytes != 0 ? options.spare_bytes : SPARE_BYTES,
         .align_max = max,
-        .prefix_bytes = is_malloc || ps_debug_is_check() ? sizeof(struct tag) : 0,
+        .prefix_bytes = is_malloc || ps_debug_is_check() ? PS_CANARY_HEAD : 0,
+        .tail_bytes = !is_malloc && ps_debug_is_check() ? PS_CANARY_TAIL : 0,
         .is_malloc = is_malloc,
     };
     fifo->all.previous = &fifo->all;
@@ -128,6 +129,7 @@ void ps_fifo_destroy(struct ps_fifo *given) {
     if (fifo->is_dead) {
         ps_debug_misuse("fifo destroyed twice", fifo, fifo->chunks.name);
     }
+    ps_fifo_check(given);
     struct ps_fifo_chunk *current = fifo->hot.current;
     current->top = top_of(fifo, current);
     fifo->is_dead = true;
@@ -146,9 +148,7 @@ void ps_fifo_destroy_now(struct ps_fifo *given) {
     if (fifo == NULL) {
         return;
     }
-    if (is_checked(fifo)) {
-        ps_fifo_check_thread(fifo);
-    }
+    ps_fifo_check(given);
     ps_fifo_chunk_trim(fifo, 0);
     while (fifo->all.next != &fifo->all) {
         struct ps_fifo_chunk *chunk = fifo->all.next;
@@ -180,13 +180,13 @@ void ps_fifo_drained(struct ps_fifo *given, struct ps_fifo_chunk *chunk) {
 
 /* Puts the block into the chunk, where it fits. */
 static void *cut(struct fifo *fifo, struct ps_fifo_chunk *chunk, size_t bytes, size_t align) {
-    char *block = ps_fifo_place(fifo, top_of(fifo, chunk), chunk->end, bytes, align);
+    char *top = top_of(fifo, chunk);
+    char *block = ps_fifo_place(fifo, top, chunk->end, bytes, align);
     if (block != NULL) {
         chunk->live_count++;
-        set_top(fifo, chunk, block + bytes);
-        if (is_checked(fifo)) {
-            ps_fifo_check_born(block, bytes);
-        }
+        char *new_top =
+            is_checked(fifo) ? ps_fifo_check_born(fifo, top, block, bytes) : block + bytes;
+        set_top(fifo, chunk, new_top);
     }
     return block;
 }
@@ -232,7 +232,7 @@ void *ps_fifo_alloc_slow(struct ps_fifo *given, size_t bytes, size_t align) {
         return NULL;
     }
     if (is_checked(fifo)) {
-        align = ps_max(align, sizeof(struct tag));
+        align = ps_max(align, PS_ALIGN_DEFAULT);
     }
     size_t least = ps_max(bytes, 1);
     void *block = fifo->is_malloc ? NULL : cut(fifo, fifo->hot.current, least, align);
@@ -262,11 +262,17 @@ void ps_fifo_free_slow(struct ps_fifo *given, void *block) {
 /* True when the block could be resized where it is. */
 static bool resize_in_place(struct fifo *fifo, char *block, size_t old_bytes, size_t new_bytes) {
     struct ps_fifo_chunk *chunk = chunk_of(fifo, block);
-    bool is_newest = block + old_bytes == top_of(fifo, chunk);
-    bool is_fitting = new_bytes <= old_bytes ||
-                      (is_newest && !fifo->is_malloc && new_bytes <= (size_t)(chunk->end - block));
+    char *old_end = is_checked(fifo) ? ps_fifo_check_top(block) : block + old_bytes;
+    bool is_newest = old_end == top_of(fifo, chunk);
+    size_t room = (size_t)(chunk->end - block);
+    bool is_fitting =
+        new_bytes <= old_bytes || (is_newest && !fifo->is_malloc && room >= fifo->tail_bytes &&
+                                   new_bytes <= room - fifo->tail_bytes);
+    if (is_fitting && is_checked(fifo)) {
+        ps_fifo_check_resized(fifo, block, new_bytes, is_newest);
+    }
     if (is_fitting && is_newest) {
-        set_top(fifo, chunk, block + new_bytes);
+        set_top(fifo, chunk, is_checked(fifo) ? ps_fifo_check_top(block) : block + new_bytes);
     }
     return is_fitting;
 }
@@ -287,9 +293,6 @@ void *ps_fifo_realloc_aligned(struct ps_fifo *given, void *block, size_t old_byt
     }
     if (((uintptr_t)block & (align - 1)) == 0 &&
         resize_in_place(fifo, block, old_least, new_least)) {
-        if (is_checked(fifo)) {
-            ps_fifo_check_resized(block, old_least, new_least);
-        }
         return block;
     }
     void *moved = ps_fifo_alloc_aligned(given, new_bytes, align);
@@ -316,6 +319,7 @@ static void go_home(struct fifo *fifo, size_t keep_bytes) {
 size_t ps_fifo_trim_to(struct ps_fifo *given, size_t keep_bytes) {
     struct fifo *fifo = fifo_of(given);
     size_t before_bytes = fifo->chunks.total_bytes;
+    ps_fifo_check(given);
     go_home(fifo, keep_bytes);
     ps_fifo_chunk_trim(fifo, keep_bytes);
     return before_bytes - fifo->chunks.total_bytes;

@@ -11,6 +11,7 @@
 #ifndef PS_FIFO_FIFO_H
 #define PS_FIFO_FIFO_H
 
+#include "pools/common/canary.h"
 #include "pools/common/chunk.h"
 #include "pools/common/debug.h"
 #include "pools/common/registry.h"
@@ -28,16 +29,11 @@ struct fifo {
     size_t spare_bytes;
     size_t spare_max_bytes;
     size_t align_max;    /* alignment of every chunk */
-    size_t prefix_bytes; /* of a block's tag in checked mode, else 0 */
+    size_t prefix_bytes; /* in front of a block: struct ps_canary in checked mode, else 0 */
+    size_t tail_bytes;   /* after it, at least: checked mode without malloc, else 0 */
     void *owner;         /* checked mode: a mark of the thread that may use it */
     bool is_malloc;
     bool is_dead;
-};
-
-/* In front of each block in checked mode. */
-struct tag {
-    uintptr_t state;
-    size_t bytes;
 };
 
 static inline struct fifo *fifo_of(struct ps_fifo *fifo) { return (struct fifo *)fifo; }
@@ -47,11 +43,17 @@ static inline bool is_checked(const struct fifo *fifo) { return fifo->prefix_byt
 /* check.c. Each is called in checked mode only. */
 void ps_fifo_check_thread(const struct fifo *fifo);
 void ps_fifo_check_adopt(struct fifo *fifo);
-/* Bytes of a live block of this fifo; anything else is misuse. */
+/* Bytes of a live block of this fifo, whose canaries are whole; anything else is misuse. */
 size_t ps_fifo_check_live(struct fifo *fifo, const void *block);
-void ps_fifo_check_born(void *block, size_t bytes);
-void ps_fifo_check_resized(void *block, size_t old_bytes, size_t new_bytes);
+/* A new block after `top`, the end of the one before it. Returns the top after the block. */
+char *ps_fifo_check_born(const struct fifo *fifo, char *top, char *block, size_t bytes);
+/* The top after the block now. */
+char *ps_fifo_check_top(void *block);
+/* is_newest: of its chunk. */
+void ps_fifo_check_resized(const struct fifo *fifo, char *block, size_t new_bytes, bool is_newest);
 void ps_fifo_check_freed(void *block, size_t bytes);
+/* The canaries of all blocks. */
+void ps_fifo_check_all(const struct fifo *fifo);
 
 /* chunks.c. A chunk that fits a block of `bytes`, of the usual length, not linked: a spare one or a
  * new one. NULL and ENOMEM. */
@@ -72,13 +74,14 @@ static inline bool chunk_is_linked(const struct ps_fifo_chunk *chunk) {
     return chunk->next != NULL;
 }
 
-/* The place of a block between `top` and `end`; NULL if it does not fit. */
+/* The place of a block between `top` and `end`; NULL if it does not fit. In checked mode `end` is a
+ * multiple of 16, as a record's end is. */
 static inline char *ps_fifo_place(const struct fifo *fifo, char *top, const char *end, size_t bytes,
                                   size_t align) {
     size_t room = (size_t)(end - top);
     size_t before = fifo->prefix_bytes;
     before += -((uintptr_t)top + before) & (align - 1);
-    return before <= room && bytes <= room - before ? top + before : NULL;
+    return before <= room && bytes + fifo->tail_bytes <= room - before ? top + before : NULL;
 }
 
 /* The chunk of a block. */

@@ -21,7 +21,11 @@ void ps_region_set_retain(struct ps_region *public, size_t retain_bytes) {
 
 size_t ps_region_capacity_left(const struct ps_region *public) {
     const struct ps_region_state *region = ps_region_const_state(public);
-    return region->is_malloc ? 0 : (size_t)(region->chunk->end - region->hot.at);
+    size_t room = (size_t)(region->chunk->end - region->hot.at);
+    if (ps_region_has_canaries(region)) {
+        return room - ps_min(room, PS_CANARY_COST);
+    }
+    return region->is_malloc ? 0 : room;
 }
 
 void *ps_region_alloc_reporting(struct ps_region *public, size_t bytes, size_t align,

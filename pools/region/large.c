@@ -8,6 +8,7 @@
  * so they may be read; the last word of a large block's header is a seal made of both addresses,
  * which is broken when the block is freed. A program that forges one deceives only itself. While
  * memory is watched, those 48 bytes may be marked or undefined, and the list is searched instead.
+ * With canaries the record of the block lies where the block does without.
  */
 #include "pools/region/region.h"
 
@@ -69,6 +70,11 @@ struct ps_region_large *ps_region_large_of(const struct ps_region_state *region,
         return NULL;
     }
     struct ps_region_large *large = (struct ps_region_large *)block - 1;
+    if (PS_UNLIKELY(ps_region_has_canaries(region))) {
+        return ps_canary_is_block(block)
+                   ? find(region, (struct ps_region_large *)(void *)ps_canary_start(block) - 1)
+                   : NULL;
+    }
     if (PS_UNLIKELY(region->is_watched || ps_poison_is_on)) {
         return find(region, large);
     }

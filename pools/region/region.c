@@ -151,11 +151,10 @@ void *ps_region_create_for(size_t bytes, const struct ps_region_options *options
         return NULL;
     }
     /* A request too large for a first chunk becomes a large block of the region. */
-    bool fits = bytes <= PS_REGION_LENGTH_MAX - STATE_BYTES - PS_ALIGN_DEFAULT;
-    struct ps_region *made =
-        create(fits ? ps_round_up(ps_max(bytes, 1), PS_ALIGN_DEFAULT) + PS_ALIGN_DEFAULT
-                    : PS_ALIGN_DEFAULT,
-               options);
+    bool fits = bytes <= PS_REGION_LENGTH_MAX - STATE_BYTES - PS_CANARY_COST - PS_ALIGN_DEFAULT;
+    size_t room = fits ? ps_round_up(ps_max(bytes, 1), PS_ALIGN_DEFAULT) : 0;
+    size_t more = ps_debug_is_check() ? PS_CANARY_COST : 0;
+    struct ps_region *made = create(room + more + PS_ALIGN_DEFAULT, options);
     void *block = made != NULL ? ps_region_alloc(made, bytes) : NULL;
     if (block == NULL) {
         ps_region_destroy(made);
@@ -202,8 +201,24 @@ struct ps_region *ps_region_create_child(struct ps_region *parent,
     return child;
 }
 
+/* Returns retained chunks to the source until at most keep_bytes are retained. */
+static size_t give_kept(struct ps_region_state *region, size_t keep_bytes) {
+    size_t given = 0;
+    while (region->kept_bytes > keep_bytes) {
+        struct ps_region_chunk *chunk = region->kept;
+        region->kept = chunk->prev;
+        region->kept_bytes -= chunk->bytes;
+        given += chunk->bytes;
+        ps_region_give_chunk(region, chunk);
+    }
+    return given;
+}
+
 /* The region's record is in its first chunk, which is therefore returned last. */
 void ps_region_release(struct ps_region_state *region) {
+    if (PS_UNLIKELY(region->is_watched)) {
+        ps_region_verify(region);
+    }
     while (region->large != NULL) {
         ps_region_drop_large(region, region->large);
     }
@@ -213,7 +228,7 @@ void ps_region_release(struct ps_region_state *region) {
         ps_region_give_chunk(region, chunk);
     }
     if (region->kept != NULL) {
-        ps_region_trim_to(&region->hot, 0);
+        give_kept(region, 0);
     }
     if (PS_LIKELY(region->first.bytes != 0)) {
         ps_chunk_give_last(&region->chunks, region, region->first.bytes);
@@ -255,6 +270,9 @@ void ps_region_reset(struct ps_region *public) {
     if (ps_region_has_callbacks(region)) {
         ps_region_settle(region);
     }
+    if (PS_UNLIKELY(region->is_watched)) {
+        ps_region_verify(region);
+    }
     while (region->large != NULL) {
         ps_region_drop_large(region, region->large);
     }
@@ -268,15 +286,10 @@ void ps_region_reset(struct ps_region *public) {
 size_t ps_region_trim_to(struct ps_region *public, size_t keep_bytes) {
     struct ps_region_state *region = ps_region_state(public);
     ps_region_check_thread(region);
-    size_t given = 0;
-    while (region->kept_bytes > keep_bytes) {
-        struct ps_region_chunk *chunk = region->kept;
-        region->kept = chunk->prev;
-        region->kept_bytes -= chunk->bytes;
-        given += chunk->bytes;
-        ps_region_give_chunk(region, chunk);
+    if (PS_UNLIKELY(region->is_watched)) {
+        ps_region_verify(region);
     }
-    return given;
+    return give_kept(region, keep_bytes);
 }
 
 size_t ps_region_trim(struct ps_region *region, size_t keep_bytes) {
@@ -297,12 +310,6 @@ void ps_region_set_name(struct ps_region *region, const char *name) {
 
 void ps_region_adopt(struct ps_region *region) { ps_region_state(region)->owner = this_thread(); }
 
-/* The end of the allocated part of a chunk. */
-static const char *top_of(const struct ps_region_state *region,
-                          const struct ps_region_chunk *chunk) {
-    return chunk == region->chunk ? region->hot.at : chunk->at;
-}
-
 void ps_region_stats(const struct ps_region *public, struct ps_region_stats *stats) {
     const struct ps_region_state *region = ps_region_const_state(public);
     *stats = (struct ps_region_stats){
@@ -313,7 +320,7 @@ void ps_region_stats(const struct ps_region *public, struct ps_region_stats *sta
     };
     for (const struct ps_region_chunk *chunk = region->chunk; chunk != NULL; chunk = chunk->prev) {
         stats->chunk_count++;
-        stats->used_bytes += (size_t)(top_of(region, chunk) - chunk->start);
+        stats->used_bytes += (size_t)(ps_region_top(region, chunk) - chunk->start);
     }
     for (const struct ps_region_large *large = region->large; large != NULL; large = large->next) {
         stats->large_count += ps_region_is_large(region, large);
@@ -329,7 +336,7 @@ bool ps_region_owns(const struct ps_region *public, const void *address) {
     const struct ps_region_state *region = ps_region_const_state(public);
     uintptr_t at = (uintptr_t)address;
     for (const struct ps_region_chunk *chunk = region->chunk; chunk != NULL; chunk = chunk->prev) {
-        if (at >= (uintptr_t)chunk->start && at < (uintptr_t)top_of(region, chunk)) {
+        if (at >= (uintptr_t)chunk->start && at < (uintptr_t)ps_region_top(region, chunk)) {
             return true;
         }
     }

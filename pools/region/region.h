@@ -9,11 +9,13 @@
  *   kept_bytes == sum of the lengths of the chunks on `kept`
  *
  * A watched region (PS_DEBUG, builds with checks) shows the inline functions no room and no newest
- * block, so that all work comes out of line, where there are checks and marks for ASan.
+ * block, so that all work comes out of line, where there are checks and marks for ASan. Unless its
+ * blocks are malloc's, they have canaries, and chunks no gaps: canary.c.
  */
 #ifndef PS_REGION_REGION_H
 #define PS_REGION_REGION_H
 
+#include "pools/common/canary.h"
 #include "pools/common/chunk.h"
 #include "pools/common/debug.h"
 #include "pools/common/registry.h"
@@ -114,6 +116,14 @@ static inline void ps_region_enter(struct ps_region_state *region) {
     region->hot.floor = region->is_watched ? (char *)UINTPTR_MAX : chunk->floor;
 }
 
+static inline bool ps_region_has_canaries(const struct ps_region_state *region) {
+    return region->is_watched && !region->is_malloc;
+}
+
+static inline struct ps_canary_pool ps_region_canary_pool(const struct ps_region_state *region) {
+    return (struct ps_canary_pool){region->chunks.family, region->chunks.name};
+}
+
 /* region.c: nothing unless the region is watched; aborts when another thread uses it. */
 void ps_region_check_thread(const struct ps_region_state *region);
 /* region.c: for watched regions; aborts when the block is none of the region's. */
@@ -137,6 +147,12 @@ static inline bool ps_region_is_too_long(const struct ps_region_state *region, s
     return bytes > region->chunks.next_bytes / 2;
 }
 
+/* The end of the allocated part of a chunk. */
+static inline char *ps_region_top(const struct ps_region_state *region,
+                                  const struct ps_region_chunk *chunk) {
+    return chunk == region->chunk ? region->hot.at : chunk->at;
+}
+
 /* large.c */
 /* True when the program may free it in any order. With PS_DEBUG=malloc all blocks are on the list
  * of large ones, and their length shows which would be large without. */
@@ -144,6 +160,24 @@ bool ps_region_is_large(const struct ps_region_state *region, const struct ps_re
 void *ps_region_alloc_large(struct ps_region_state *region, size_t bytes, size_t align);
 struct ps_region_large *ps_region_large_of(const struct ps_region_state *region, void *block);
 void ps_region_drop_large(struct ps_region_state *region, struct ps_region_large *large);
+
+/* canary.c: of regions whose blocks have canaries. */
+/* Aborts where a canary has changed; nothing in other regions. */
+void ps_region_verify(const struct ps_region_state *region);
+/* A block of this size in a chunk of its own. */
+void *ps_region_alloc_large_watched(struct ps_region_state *region, size_t bytes, size_t align);
+/* Aborts when no block begins here, or one of another size, or a canary of it has changed. */
+void ps_region_check_size(const struct ps_region_state *region, const void *block, size_t bytes);
+/* For a block of this chunk that is not the newest: aborts if it would be taken for it without
+ * canaries. */
+void ps_region_check_newest(const struct ps_region_state *region,
+                            const struct ps_region_chunk *chunk, void *block, size_t bytes,
+                            size_t align);
+/* Fills memory that may not be used any more. */
+void ps_region_mark_freed(char *memory, size_t bytes);
+/* chunk: whose newest block it is, or NULL. NULL: the block must move. */
+void *ps_region_resize_watched(struct ps_region_state *region, struct ps_region_chunk *chunk,
+                               char *block, size_t bytes);
 
 /* cleanup.c */
 void ps_region_run_all(struct ps_region_state *region, struct ps_region_cleanup **list);

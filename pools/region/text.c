@@ -55,9 +55,10 @@ char *ps_region_strcat(struct ps_region *region, const char *first, ...) {
     return all;
 }
 
-/* The tail of the current chunk, which has no owner. Nothing of it with PS_DEBUG=malloc. */
+/* The tail of the current chunk, which has no owner. Nothing of it in watched regions, where a
+ * block does not begin there. */
 static size_t tail_bytes(const struct ps_region_state *region) {
-    return region->is_malloc ? 0 : (size_t)(region->chunk->end - region->hot.at);
+    return region->is_watched ? 0 : (size_t)(region->chunk->end - region->hot.at);
 }
 
 char *ps_region_vprintf(struct ps_region *public, const char *format, va_list arguments) {
@@ -65,16 +66,10 @@ char *ps_region_vprintf(struct ps_region *public, const char *format, va_list ar
     ps_region_check_thread(region);
     char *tail = region->hot.at;
     size_t room = tail_bytes(region);
-    if (region->is_watched) {
-        ps_unpoison(tail, room);
-    }
     va_list again;
     va_copy(again, arguments);
     int length = __builtin_vsnprintf(tail, room, format, again);
     va_end(again);
-    if (region->is_watched) {
-        ps_poison(tail, room);
-    }
     if (length < 0) {
         return NULL;
     }
@@ -83,8 +78,6 @@ char *ps_region_vprintf(struct ps_region *public, const char *format, va_list ar
     char *text = ps_region_alloc_unaligned(public, bytes);
     if (text != NULL && bytes > room) {
         __builtin_vsnprintf(text, bytes, format, arguments);
-    } else if (text != NULL && region->is_watched) {
-        ps_unpoison_defined(text, bytes);
     }
     return text;
 }

@@ -67,6 +67,32 @@ static void drop_all(struct ps_ring_chunk *first, struct ps_ring_chunk *last,
     drop_one(last);
 }
 
+void ps_ring_verify(const struct ring *ring, const struct ps_ring_chunk *chunk, const char *from,
+                    const struct ps_ring_chunk *last, const char *end) {
+    struct ps_canary_pool pool = {ring->chunks.family, ring->chunks.name};
+    while (chunk != last) { /* ends: the frame's chunks are a list */
+        ps_canary_verify_range(from, chunk->top, pool);
+        chunk = chunk->newer;
+        from = chunk->start;
+    }
+    ps_canary_verify_range(from, end, pool);
+}
+
+void ps_ring_verify_huge(const struct ring *ring, const struct ps_ring_chunk *huge) {
+    struct ps_canary_pool pool = {ring->chunks.family, ring->chunks.name};
+    for (; huge != NULL; huge = huge->newer) { /* ends: a list */
+        ps_canary_verify_range(huge->start, huge->top, pool);
+    }
+}
+
+static void verify_frame(const struct ps_ring_frame *frame) {
+    const struct ring *ring = frame->first->ring;
+    if (ps_ring_has_canaries(ring)) {
+        ps_ring_verify_huge(ring, frame->huge);
+        ps_ring_verify(ring, frame->first, (const char *)(frame + 1), frame->last, frame->end);
+    }
+}
+
 static void wipe(char *start, const char *end) {
     size_t bytes = (size_t)(end - start);
     ps_unpoison(start, bytes);
@@ -99,6 +125,7 @@ PS_COLD static void release_watched(struct ps_ring_frame *frame) {
                                                : "released, but not of a ring: frame",
                         frame, "ring");
     }
+    verify_frame(frame);
     wipe_frame(frame);
     drop_all(frame->first, frame->last, frame->huge);
 }

@@ -42,6 +42,10 @@ void ps_ring_rewind(struct ps_ring *given, const struct ps_ring_checkpoint *chec
     if (!is_sealed(frame)) {
         ps_debug_misuse("rewound to a frame that is released: frame", frame, ring->chunks.name);
     }
+    if (ps_ring_has_canaries(ring)) {
+        ps_ring_verify_huge(ring, frame->huge);
+        ps_ring_verify(ring, checkpoint->chunk, checkpoint->top, frame->last, frame->end);
+    }
     ps_ring_chunk_harvest(ring);
     struct ps_ring_chunk *chunk = ring->current;
     while (chunk != checkpoint->chunk) { /* ends: a list, and the chunk is in it */
@@ -86,6 +90,7 @@ static void go_home(struct ring *ring, size_t keep_bytes) {
 size_t ps_ring_trim_to(struct ps_ring *given, size_t keep_bytes) {
     struct ring *ring = ring_of(given);
     size_t before_bytes = ring->chunks.total_bytes;
+    ps_ring_check(given);
     ps_ring_chunk_harvest(ring); /* returns what exceeds the spare chunks */
     go_home(ring, keep_bytes);
     ps_ring_chunk_trim(ring, keep_bytes);

@@ -206,6 +206,9 @@ void ps_ring_seal(struct ps_ring *given) {
 /* Puts the block into the current chunk; NULL if it does not fit. */
 static void *cut(struct ring *ring, size_t bytes, size_t align) {
     struct ps_ring_chunk *chunk = ring->current;
+    if (ps_ring_has_canaries(ring)) {
+        return ps_canary_cut(&chunk->top, chunk->end, bytes, align);
+    }
     char *block = ps_ring_place(chunk->top, chunk->end, bytes, align);
     if (block != NULL) {
         ps_ring_open_frame(ring, ring->open, block + bytes);
@@ -214,7 +217,14 @@ static void *cut(struct ring *ring, size_t bytes, size_t align) {
 }
 
 static void *cut_huge(struct ring *ring, size_t bytes, size_t align) {
-    struct ps_ring_chunk *chunk = ps_ring_chunk_obtain_huge(ring, bytes, align);
+    bool has_canaries = ps_ring_has_canaries(ring);
+    size_t need = bytes;
+    if (has_canaries && !ps_canary_need(bytes, align, &need)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    struct ps_ring_chunk *chunk =
+        ps_ring_chunk_obtain_huge(ring, need, has_canaries ? PS_ALIGN_DEFAULT : align);
     if (chunk == NULL) {
         return NULL;
     }
@@ -222,6 +232,10 @@ static void *cut_huge(struct ring *ring, size_t bytes, size_t align) {
     chunk->newer = ring->open->huge;
     ring->open->huge = chunk;
     ring->busy_count += ring->is_malloc ? 0 : 1;
+    if (has_canaries) {
+        chunk->top = chunk->start;
+        return ps_canary_cut(&chunk->top, chunk->end, bytes, align);
+    }
     return ps_ring_place(chunk->start, chunk->end, bytes, align);
 }
 
@@ -229,7 +243,10 @@ static void *cut_elsewhere(struct ring *ring, size_t bytes, size_t align) {
     if (ring->is_malloc || bytes + align > ring->chunks.next_bytes / 4) {
         return cut_huge(ring, bytes, align);
     }
-    struct ps_ring_chunk *chunk = ps_ring_chunk_obtain(ring, bytes, align);
+    bool has_canaries = ps_ring_has_canaries(ring);
+    struct ps_ring_chunk *chunk =
+        ps_ring_chunk_obtain(ring, bytes + (has_canaries ? PS_CANARY_COST + align : 0),
+                             has_canaries ? PS_ALIGN_DEFAULT : align);
     if (chunk == NULL) {
         return NULL;
     }
@@ -259,7 +276,7 @@ void *ps_ring_alloc_slow(struct ps_ring *given, size_t bytes, size_t align) {
     if (block == NULL) {
         block = cut_elsewhere(ring, least, align);
     }
-    if (ring->is_checked && block != NULL) {
+    if (ring->is_malloc && block != NULL) {
         ps_unpoison(block, least);
     }
     return block;
@@ -280,12 +297,36 @@ static bool resize_in_place(struct ring *ring, char *block, size_t old_bytes, si
     if (is_fitting && is_newest) {
         ps_ring_open_frame(ring, ring->open, block + new_bytes);
     }
-    if (is_fitting && ring->is_checked && new_bytes > old_bytes) {
-        ps_unpoison(block + old_bytes, new_bytes - old_bytes);
-    } else if (is_fitting && ring->is_checked) {
+    if (is_fitting && new_bytes < old_bytes && ring->is_malloc) {
         ps_poison(block + new_bytes, old_bytes - new_bytes);
     }
     return is_fitting;
+}
+
+/* The same for blocks with canaries. */
+static bool resize_checked(struct ring *ring, char *block, size_t old_bytes, size_t new_bytes) {
+    struct ps_ring_chunk *chunk = ring->current;
+    if (!ps_canary_is_block(block)) {
+        ps_ring_check(&ring->hot); /* a write in front of the block has its own line */
+        ps_debug_misuse("resized, but no block:", block, ring->chunks.name);
+    }
+    ps_canary_verify(block, (struct ps_canary_pool){ring->chunks.family, ring->chunks.name});
+    if (ps_max(ps_canary_bytes(block), 1) != old_bytes) {
+        ps_debug_misuse("old size is wrong of block", block, ring->chunks.name);
+    }
+    char *old_end = ps_canary_end(block);
+    bool is_newest = old_end == chunk->top;
+    size_t room = is_newest ? (size_t)(chunk->end - block) - PS_CANARY_TAIL : old_bytes;
+    if (new_bytes > room) {
+        return false;
+    }
+    char *end = is_newest ? ps_canary_end_for(block, new_bytes) : old_end;
+    ps_canary_resize(block, new_bytes, end);
+    if (is_newest) {
+        chunk->top = end;
+        ps_poison(end, (size_t)(ps_max((uintptr_t)old_end, (uintptr_t)end) - (uintptr_t)end));
+    }
+    return true;
 }
 
 void *ps_ring_realloc_aligned(struct ps_ring *given, void *block, size_t old_bytes,
@@ -297,8 +338,10 @@ void *ps_ring_realloc_aligned(struct ps_ring *given, void *block, size_t old_byt
     if (ring->is_checked) {
         ps_ring_check_thread(ring);
     }
+    bool (*resize)(struct ring *, char *, size_t, size_t) =
+        ps_ring_has_canaries(ring) ? resize_checked : resize_in_place;
     if (((uintptr_t)block & (align - 1)) == 0 &&
-        resize_in_place(ring, block, ps_max(old_bytes, 1), ps_max(new_bytes, 1))) {
+        resize(ring, block, ps_max(old_bytes, 1), ps_max(new_bytes, 1))) {
         return block;
     }
     void *moved = ps_ring_alloc_aligned(given, new_bytes, align);
@@ -306,4 +349,17 @@ void *ps_ring_realloc_aligned(struct ps_ring *given, void *block, size_t old_byt
         memcpy(moved, block, ps_min(old_bytes, new_bytes));
     }
     return moved;
+}
+
+void ps_ring_check(struct ps_ring *given) {
+    struct ring *ring = ring_of(given);
+    if (ring->is_checked) {
+        ps_ring_check_thread(ring);
+    }
+    const struct ps_ring_frame *frame = ring->open;
+    if (frame != NULL && ps_ring_has_canaries(ring)) {
+        ps_ring_verify_huge(ring, frame->huge);
+        ps_ring_verify(ring, frame->first, (const char *)(frame + 1), ring->current,
+                       ring->current->top);
+    }
 }

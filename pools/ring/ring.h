@@ -19,6 +19,7 @@
 #ifndef PS_RING_RING_H
 #define PS_RING_RING_H
 
+#include "pools/common/canary.h"
 #include "pools/common/chunk.h"
 #include "pools/common/debug.h"
 #include "pools/common/registry.h"
@@ -97,6 +98,12 @@ static inline char *ps_ring_place(char *top, const char *end, size_t bytes, size
     return before <= room && bytes <= room - before ? top + before : NULL;
 }
 
+/* In checked mode, unless blocks are malloc's: chunks have frames and the records of canary.h, each
+ * at a multiple of 16. */
+static inline bool ps_ring_has_canaries(const struct ring *ring) {
+    return ring->is_checked && !ring->is_malloc;
+}
+
 /* chunks.c */
 struct ps_ring_chunk *ps_ring_chunk_format(struct ring *ring, void *base, size_t bytes);
 /* A chunk that has `bytes` aligned to `align`, in no place yet. NULL and ENOMEM. */
@@ -115,7 +122,13 @@ void ps_ring_chunk_trim(struct ring *ring, size_t keep_bytes);
 /* Gives a chunk back to the source without the ring's account: any thread. */
 void ps_ring_chunk_give_alone(const struct ring *ring, struct ps_ring_chunk *chunk);
 
-/* release.c. A chunk has lost its last frame; any thread. */
+/* release.c. Aborts where a canary of the frame's blocks has changed, of those in its chunks from
+ * `from` in `chunk` to `end` in `last`. Only in rings that have them. */
+void ps_ring_verify(const struct ring *ring, const struct ps_ring_chunk *chunk, const char *from,
+                    const struct ps_ring_chunk *last, const char *end);
+void ps_ring_verify_huge(const struct ring *ring, const struct ps_ring_chunk *huge);
+
+/* A chunk has lost its last frame; any thread. */
 void ps_ring_chunk_drained(struct ps_ring_chunk *chunk);
 /* After the end: so many chunks less. The last one takes the ring along. */
 void ps_ring_chunks_released(struct ring *ring, int64_t count);

@@ -4,6 +4,7 @@
  */
 #include "pools/slice/slice.h"
 
+#include "pools/common/canary.h"
 #include "pools/common/chunk.h"
 #include "pools/common/debug.h"
 #include "pools/engine/os/lock.h"
@@ -68,16 +69,26 @@ static void free_block(size_t bytes, void *slice) {
     }
 }
 
+/* Bytes of a slice in checked runs, with the canary after it. */
+static size_t checked_bytes(size_t bytes) {
+    size_t least = bytes + PS_CANARY_TAIL;
+    return least > PS_SLICE_MAX ? least : slice_class_bytes(slice_class(least));
+}
+
 static PS_COLD void *alloc_debug(size_t bytes) {
     if (ps_debug_is_malloc()) {
         struct ps_source *source = ps_source_malloc();
         return source->alloc(source, ps_max(bytes, 1), PS_ALIGN_DEFAULT);
     }
-    char *slice = alloc_block(bytes);
+    if (bytes > PTRDIFF_MAX) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    char *slice = alloc_block(bytes + PS_CANARY_TAIL);
     if (slice != NULL) {
-        size_t whole = bytes > PS_SLICE_MAX ? bytes : slice_class_bytes(slice_class(bytes));
+        size_t whole = checked_bytes(bytes);
         ps_unpoison(slice, whole);
-        ps_poison(slice + bytes, whole - bytes);
+        ps_canary_fill(slice, bytes, slice + whole);
         ps_slice_live_add(slice, bytes);
     }
     return slice;
@@ -90,13 +101,15 @@ static PS_COLD void free_debug(size_t bytes, char *slice) {
         return;
     }
     ps_slice_live_remove(slice, bytes);
-    if (bytes <= PS_SLICE_MAX) {
-        size_t whole = slice_class_bytes(slice_class(bytes));
-        ps_unpoison(slice, whole);
+    size_t whole = checked_bytes(bytes);
+    ps_canary_verify_tail(slice, bytes, slice + whole,
+                          (struct ps_canary_pool){SLICE_FAMILY, SLICE_FAMILY});
+    ps_unpoison(slice, whole);
+    if (whole <= PS_SLICE_MAX) {
         memset(slice, FILL, whole);
         ps_poison(slice + LINK_BYTES, whole - LINK_BYTES);
     }
-    free_block(bytes, slice);
+    free_block(bytes + PS_CANARY_TAIL, slice);
 }
 
 static bool is_debug(void) { return ps_debug_is_malloc() || ps_debug_is_check(); }

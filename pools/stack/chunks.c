@@ -147,6 +147,7 @@ bool ps_stack_next_chunk(struct ps_stack *stack, size_t bytes, size_t align, siz
     }
     sample(body, (size_t)(current->end - ps_stack_chunk_start(body, current)), bytes);
     chunk->period = body->period;
+    current->top = stack->top;
     body->current = chunk;
     stack->top = ps_stack_chunk_start(body, chunk);
     stack->end = chunk->end;
@@ -224,6 +225,7 @@ size_t ps_stack_trim_to(struct ps_stack *stack, size_t keep_bytes) {
     if (stack->body == NULL) {
         return 0;
     }
+    ps_stack_check(stack);
     bool was_closed = stack->frame == PS_STACK_CLOSED;
     struct ps_stack_body *body = ps_stack_enter(stack);
     struct ps_stack_chunk *current = ps_stack_current(stack);

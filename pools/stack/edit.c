@@ -12,39 +12,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Half as much again: an array that grows step by step beyond the length of chunks is moved a
- * logarithmic number of times. */
-static size_t with_room_to_grow(size_t old_bytes, size_t new_bytes) {
-    return new_bytes > old_bytes ? new_bytes + new_bytes / 2 : new_bytes;
-}
-
 static void *realloc_open(struct ps_stack *stack, char *block, size_t old_bytes, size_t new_bytes,
                           size_t align) {
     size_t old_need = ps_stack_rounded(old_bytes);
     size_t need = ps_stack_rounded(new_bytes);
-    bool is_checked = stack->body->mode == PS_STACK_CHECK;
-    if (is_checked && !ps_stack_is_of_frame(stack, block)) {
-        ps_debug_misuse("realloc of a block of another frame", block, stack->body->chunks.name);
-    }
     bool is_aligned = ((uintptr_t)block & (align - 1)) == 0;
     bool is_newest = block + old_need == stack->top;
     if (is_aligned && is_newest && need <= (size_t)(stack->end - block)) {
         stack->top = block + need;
     } else if (!is_aligned || new_bytes > old_bytes) {
-        char *moved =
-            ps_stack_alloc_open(stack, new_bytes, align, with_room_to_grow(old_bytes, new_bytes));
+        char *moved = ps_stack_alloc_open(stack, new_bytes, align,
+                                          ps_stack_with_room_to_grow(old_bytes, new_bytes));
         if (moved != NULL) {
             memcpy(moved, block, ps_min(old_bytes, new_bytes));
-            if (is_checked) {
-                ps_poison(block, old_need);
-            }
         }
         return moved;
-    }
-    if (is_checked && new_bytes > old_bytes) {
-        ps_unpoison(block + old_bytes, new_bytes - old_bytes);
-    } else if (is_checked && new_bytes < old_bytes) {
-        ps_poison(block + new_bytes, old_bytes - new_bytes);
     }
     return block;
 }
@@ -64,6 +46,8 @@ void *ps_stack_realloc_slow(struct ps_stack *stack, void *block, size_t old_byte
     }
     void *result = body->mode == PS_STACK_MALLOC
                        ? ps_stack_single_realloc(stack, block, old_bytes, new_bytes, align)
+                   : body->mode == PS_STACK_CHECK
+                       ? ps_stack_checked_realloc(stack, block, old_bytes, new_bytes, align)
                        : realloc_open(stack, block, old_bytes, new_bytes, align);
     ps_stack_leave(stack);
     return result;
@@ -78,6 +62,8 @@ bool ps_stack_free_last_slow(struct ps_stack *stack, void *block, size_t bytes) 
     bool is_last;
     if (body->mode == PS_STACK_MALLOC) {
         is_last = ps_stack_single_free_last(stack, block);
+    } else if (body->mode == PS_STACK_CHECK) {
+        is_last = ps_stack_checked_free_last(stack, block, bytes);
     } else {
         is_last = (char *)block + ps_stack_rounded(bytes) == stack->top;
         if (is_last) {

@@ -43,7 +43,8 @@ size_t ps_stack_capacity_left(struct ps_stack *stack) {
     if (stack->frame == PS_STACK_CLOSED) {
         words = &stack->body->closed;
     }
-    return (size_t)(words->end - words->top);
+    size_t room = (size_t)(words->end - words->top);
+    return stack->body->mode == PS_STACK_CHECK ? room - ps_min(room, PS_CANARY_COST) : room;
 }
 
 void ps_stack_set_growth(struct ps_stack *stack, size_t next_bytes, size_t max_bytes) {

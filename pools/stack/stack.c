@@ -144,13 +144,13 @@ static bool has_room(const struct ps_stack *stack, size_t need, size_t align) {
 }
 
 void *ps_stack_alloc_open(struct ps_stack *stack, size_t bytes, size_t align, size_t wanted) {
-    bool is_fast = stack->body->mode == PS_STACK_FAST;
-    if (!is_fast) {
-        check_may_alloc(stack);
-    }
     if (bytes > PTRDIFF_MAX) {
         errno = ENOMEM;
         return NULL;
+    }
+    if (stack->body->mode != PS_STACK_FAST) {
+        check_may_alloc(stack);
+        return ps_stack_checked_alloc(stack, bytes, align, wanted);
     }
     size_t need = ps_stack_rounded(bytes);
     if (!has_room(stack, need, align) && !ps_stack_next_chunk(stack, need, align, wanted)) {
@@ -158,9 +158,6 @@ void *ps_stack_alloc_open(struct ps_stack *stack, size_t bytes, size_t align, si
     }
     uintptr_t top = (uintptr_t)stack->top;
     char *block = stack->top + (ps_round_up(top, align) - top);
-    if (!is_fast) {
-        ps_unpoison(block, bytes);
-    }
     stack->top = block + need;
     return block;
 }
@@ -234,6 +231,7 @@ static void close_innermost(struct ps_stack *stack) {
         stack->frame = previous;
         return;
     }
+    ps_stack_verify(stack, ps_stack_first_block(stack, frame));
     ps_stack_go_back(stack, frame->top, frame->end);
     stack->frame = previous;
     if (previous == &body->base) {
@@ -303,6 +301,9 @@ static PS_COLD bool is_reachable(struct ps_stack *stack, const struct ps_stack_m
     if (stack->body->mode == PS_STACK_MALLOC) {
         return mark->top == NULL || ps_stack_single_has(stack, (const void *)mark->top);
     }
+    if (!ps_stack_checked_has_place(stack, mark)) {
+        return false;
+    }
     if (mark->end == stack->end) {
         return mark->top <= stack->top;
     }
@@ -322,6 +323,7 @@ void ps_stack_rewind_slow(struct ps_stack *stack, const struct ps_stack_mark *ma
     if (((uintptr_t)mark->frame | 1) != ((uintptr_t)stack->frame | 1)) {
         ps_debug_misuse("rewind to a mark of another frame at", mark->top, body->chunks.name);
     }
+    ps_stack_verify(stack, ps_stack_first_block(stack, ps_stack_frame_of(stack->frame)));
     if (body->mode != PS_STACK_FAST && !is_reachable(stack, mark)) {
         ps_debug_misuse("rewind to an expired mark at", mark->top, body->chunks.name);
     }
@@ -338,12 +340,14 @@ void ps_stack_reset(struct ps_stack *stack) {
         return;
     }
     struct ps_stack_body *body = ps_stack_enter(stack);
+    while (body->mode != PS_STACK_FAST && stack->frame != &body->base) { /* ends at the base */
+        close_innermost(stack);
+        ps_stack_enter(stack); /* a large stack has closed itself with its last frame */
+    }
     if (body->mode == PS_STACK_MALLOC) {
-        while (stack->frame != &body->base) { /* ends at the base */
-            close_innermost(stack);
-        }
         ps_stack_single_go_back(stack, NULL);
     } else {
+        ps_stack_verify(stack, body->base.top);
         ps_stack_go_back(stack, body->base.top, body->base.end);
     }
     ps_stack_empty(stack, body);

@@ -14,6 +14,7 @@
 #ifndef PS_STACK_STACK_H
 #define PS_STACK_STACK_H
 
+#include "pools/common/canary.h"
 #include "pools/common/chunk.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/compiler.h"
@@ -23,7 +24,7 @@
 
 enum ps_stack_mode {
     PS_STACK_FAST,
-    PS_STACK_CHECK,  /* every call comes here: checks, marks on memory */
+    PS_STACK_CHECK,  /* every call comes here: checks, canaries, marks on memory: check.c */
     PS_STACK_MALLOC, /* every block and frame record is a malloc block: single.c */
 };
 
@@ -37,7 +38,7 @@ struct ps_stack_chunk {
     char *end;     /* of blocks, a multiple of 16 */
     size_t bytes;  /* as the source gave it */
     size_t period; /* the body's when the chunk was last entered */
-    size_t reserved;
+    char *top;     /* where its blocks ended when a later chunk was entered */
 };
 
 /* In the first chunk, after its head. */
@@ -111,11 +112,30 @@ void ps_stack_check_when_empty(struct ps_stack *stack);
 /* True when the block is of the innermost frame. */
 bool ps_stack_is_of_frame(struct ps_stack *stack, const void *block);
 
+/* Half as much again: an array that grows step by step beyond the length of chunks is moved a
+ * logarithmic number of times. */
+static inline size_t ps_stack_with_room_to_grow(size_t old_bytes, size_t new_bytes) {
+    return new_bytes > old_bytes ? new_bytes + new_bytes / 2 : new_bytes;
+}
+
 /* As alloc, on an open stack; `wanted` as above. */
 void *ps_stack_alloc_open(struct ps_stack *stack, size_t bytes, size_t align, size_t wanted);
 
 /* The same in every mode. */
 void *ps_stack_alloc_any_mode(struct ps_stack *stack, size_t bytes, size_t align);
+
+/* Mode check. As alloc_open. */
+void *ps_stack_checked_alloc(struct ps_stack *stack, size_t bytes, size_t align, size_t wanted);
+void *ps_stack_checked_realloc(struct ps_stack *stack, void *block, size_t old_bytes,
+                               size_t new_bytes, size_t align);
+bool ps_stack_checked_free_last(struct ps_stack *stack, void *block, size_t bytes);
+/* Aborts where a canary of the blocks from `from` on has changed, which are the innermost frame's.
+ * Nothing in other modes. */
+void ps_stack_verify(struct ps_stack *stack, const char *from);
+/* The first place for a block of the frame. */
+const char *ps_stack_first_block(const struct ps_stack *stack, const struct ps_stack_frame *frame);
+/* False: no block begins or ends there. */
+bool ps_stack_checked_has_place(struct ps_stack *stack, const struct ps_stack_mark *mark);
 
 /* Mode malloc. */
 void *ps_stack_single_alloc(struct ps_stack *stack, size_t bytes, size_t align);

@@ -41,6 +41,7 @@ TEST(objects_are_made_and_destroyed) {
     CHECK_EQ(alive, 1);
     CHECK(throws<std::runtime_error>([&] { fifo.create<counted>(-1); }));
     CHECK_EQ(fifo.stats().live_count, 1);
+    fifo.check();
     fifo.destroy(object);
     fifo.destroy(static_cast<counted *>(nullptr));
     CHECK_EQ(alive, 0);

@@ -6,6 +6,7 @@
 #include "tests/unit/fresh.h"
 
 #include "tests/pools/counting_source.h"
+#include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
 
 #include <poolshim/ring.h>
@@ -51,9 +52,9 @@ TEST(blocks_of_a_frame_lie_side_by_side) {
     char *third = ps_ring_alloc_aligned(ring, 3, 1);
     char *fourth = ps_ring_alloc_aligned(ring, 3, 1);
     if (!ps_debug_is_malloc()) {
-        CHECK_PTR_EQ(second, first + 8);
-        CHECK_PTR_EQ(third, second + 8);
-        CHECK_PTR_EQ(fourth, third + 3);
+        CHECK_PTR_EQ(second, first + (has_canaries() ? 80 : 8));
+        CHECK_PTR_EQ(third, second + (has_canaries() ? 80 : 8));
+        CHECK_PTR_EQ(fourth, third + (has_canaries() ? 80 : 3));
     }
     ps_ring_seal(ring);
     ps_ring_release(frame);
@@ -188,7 +189,7 @@ TEST(realloc_grows_and_shrinks_the_newest_block_in_place) {
     CHECK_PTR_EQ(ps_ring_realloc(ring, first, 100, 50), first);
     if (!ps_debug_is_malloc()) {
         CHECK_PTR_EQ(ps_ring_realloc(ring, first, 50, 5000), first);
-        CHECK_CMP((uintptr_t)ps_ring_alloc(ring, 1), <, (uintptr_t)first + 5016);
+        CHECK_CMP((uintptr_t)ps_ring_alloc(ring, 1), <, (uintptr_t)first + 5016 + canary_bytes());
     } else {
         first = ps_ring_realloc(ring, first, 50, 5000);
     }
@@ -239,7 +240,8 @@ TEST(rewind_drops_what_came_after_the_checkpoint) {
         CHECK_CMP(source.live_bytes, <=, held);
         char *next = ps_ring_alloc(ring, 16);
         memset(next, 4, 16);
-        CHECK(block_bytes != 100 || ps_debug_is_malloc() || next == block + 112);
+        CHECK(block_bytes != 100 || ps_debug_is_malloc() ||
+              next == block + (has_canaries() ? 176 : 112));
         CHECK_EQ(block[block_bytes - 1], 2);
         CHECK_EQ(kept[block_bytes - 1], 1);
         ps_ring_seal(ring);

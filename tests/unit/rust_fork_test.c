@@ -2,7 +2,8 @@
 // sources: pools/pages/magazine.c pools/pages/pages.c pools/pages/run.c pools/common/allocator.c
 // sources: pools/common/chunk.c pools/common/debug.c pools/common/poison.c pools/common/registry.c
 // sources: pools/common/source.c pools/region/blocks.c pools/region/chunks.c pools/region/cleanup.c
-// sources: pools/region/growth.c pools/region/large.c pools/region/region.c pools/region/tree.c
+// sources: pools/common/canary.c pools/region/canary.c pools/region/growth.c
+// sources: pools/region/large.c pools/region/region.c pools/region/tree.c
 // sources: pools/slots/chunks.c pools/slots/inspect.c pools/slots/slots.c
 /* SPDX-License-Identifier: MIT */
 /*

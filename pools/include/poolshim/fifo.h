@@ -29,8 +29,10 @@
  * turn never reaches it. Memory is not zeroed, except by ps_fifo_zalloc.
  *
  * Misuse that is found always: allocation from a destroyed fifo. With PS_DEBUG=check (and in
- * checked builds) also: double free, foreign pointers, another thread, a wrong old size; freed
- * memory is filled with 0xdd. With PS_DEBUG=malloc each block is a malloc block.
+ * checked builds) also: double free, foreign pointers, another thread, a wrong old size, a write
+ * over the 48 bytes in front of a block or the 16 or more after it; freed memory is filled with
+ * 0xdd. Such a write is found by free and realloc of the block, by trim_to, destroy and
+ * ps_fifo_check. With PS_DEBUG=malloc each block is a malloc block.
  *
  * The idea, a bump pointer with a count of live blocks per page, is that of the FIFO allocator of
  * Intersec's lib-common.
@@ -166,6 +168,10 @@ PS_API size_t ps_fifo_align_max(const struct ps_fifo *fifo) PS_NOEXCEPT;
 
 /* The name of the options, or "fifo". */
 PS_API const char *ps_fifo_name(const struct ps_fifo *fifo) PS_NOEXCEPT;
+
+/* Verifies what PS_DEBUG=check does at a free, of all blocks, and changes nothing; without it does
+ * nothing. A breach ends the program with a line. O(blocks). */
+PS_API void ps_fifo_check(const struct ps_fifo *fifo) PS_NOEXCEPT;
 
 /* Tells PS_DEBUG=check that the calling thread uses the fifo from now on. */
 PS_API void ps_fifo_adopt(struct ps_fifo *fifo) PS_NOEXCEPT;

@@ -68,6 +68,7 @@ class fifo {
         return trim_to(keep_bytes);
     }
     // The struct and the function have one name, as in C.
+    void check() const noexcept { ps_fifo_check(get()); }
     struct ps_fifo_stats stats() const noexcept {
         struct ps_fifo_stats stats;
         ::ps_fifo_stats(get(), &stats);

@@ -41,7 +41,10 @@
  * longjmp out of any allocation. A `struct ps_region *` must not be NULL, except for destroy.
  *
  * PS_DEBUG=check, and builds with checks: only the thread that made or adopted the region may use
- * it, a pointer that is not the region's is reported, freed memory is overwritten.
+ * it, a pointer or a size that is not the region's is reported, freed memory is overwritten. Each
+ * block has 48 bytes in front of it and 16 or more after it that must not change: a write over
+ * them is reported when the block is freed or resized, and by reset, trim_to, destroy and
+ * ps_region_check. All blocks are aligned to 16 then, and texts do not follow each other.
  * PS_DEBUG=malloc: every block comes from malloc. Frees return the same; where they return false,
  * the block remains allocated; a block is large by its length alone. Blocks move whenever they
  * grow, texts do not follow each other, and the source is not called.
@@ -423,6 +426,10 @@ PS_API void ps_region_stats(const struct ps_region *region,
 /* True when the address lies in memory that the region has allocated and not freed.
  * O(chunks + large blocks). */
 PS_API bool ps_region_owns(const struct ps_region *region, const void *address) PS_NOEXCEPT;
+
+/* Verifies what PS_DEBUG=check does at a reset, and changes nothing; without it does nothing. A
+ * breach ends the program with a line. O(blocks). */
+PS_API void ps_region_check(const struct ps_region *region) PS_NOEXCEPT;
 
 /* Tells the checks that the calling thread uses the region from now on. The program must have
  * synchronised the threads before. */

@@ -161,6 +161,7 @@ class region_ref {
     [[deprecated("use trim_to")]] std::size_t trim(std::size_t keep_bytes = 0) const noexcept {
         return trim_to(keep_bytes);
     }
+    void check() const noexcept { ps_region_check(region_); }
     struct ps_region_stats stats() const noexcept {
         struct ps_region_stats figures;
         ps_region_stats(region_, &figures);

@@ -31,8 +31,10 @@
  *
  * Misuse that is found always: a block taken or a frame sealed with no frame open, a frame begun
  * while one is open, a frame released while it is open or (unless its memory is in use again)
- * twice. With PS_DEBUG=check (and in checked builds) also: another thread than the owner, and
- * released memory is filled with 0xdd. With PS_DEBUG=malloc each block is a malloc block.
+ * twice. With PS_DEBUG=check (and in checked builds) also: another thread than the owner, and a
+ * write over the 48 bytes in front of a block or the 16 or more after it, which release, rewind,
+ * ps_ring_check and a realloc of the block find; released memory is filled with 0xdd. With
+ * PS_DEBUG=malloc each block is a malloc block.
  *
  * The idea, frames released in any order by any thread, is that of the ring allocator of Intersec's
  * lib-common.
@@ -165,6 +167,10 @@ PS_API size_t ps_ring_trim(struct ps_ring *ring, size_t keep_bytes) PS_NOEXCEPT;
 
 /* The name of the options, or "ring". */
 PS_API const char *ps_ring_name(const struct ps_ring *ring) PS_NOEXCEPT;
+
+/* Verifies what PS_DEBUG=check does at a release, of the open frame, and changes nothing; without
+ * it does nothing. A breach ends the program with a line. O(blocks of the frame). */
+PS_API void ps_ring_check(struct ps_ring *ring) PS_NOEXCEPT;
 
 /* Makes the calling thread the owner that PS_DEBUG=check expects. */
 PS_API void ps_ring_adopt(struct ps_ring *ring) PS_NOEXCEPT;

@@ -136,6 +136,7 @@ class ring : public detail::ring_calls<ring> {
     [[deprecated("use trim_to")]] std::size_t trim(std::size_t keep_bytes = 0) noexcept {
         return trim_to(keep_bytes);
     }
+    void check() noexcept { ps_ring_check(get()); }
     struct ps_ring_stats stats() noexcept {
         struct ps_ring_stats stats;
         ::ps_ring_stats(get(), &stats);

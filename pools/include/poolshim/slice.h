@@ -22,8 +22,9 @@
  * fork, the lists of other threads are lost.
  *
  * A wrong size on free is not detected in ordinary runs and puts the slice on a wrong list.
- * PS_DEBUG=check verifies address and size of every free and fills the freed slice; PS_DEBUG=malloc
- * makes every slice a malloc block.
+ * PS_DEBUG=check verifies address and size of every free, and 16 bytes or more after the slice
+ * that must not change, and fills the freed slice; PS_DEBUG=malloc makes every slice a malloc
+ * block.
  *
  * After GLib's slices (sized free, two magazines over a depot, working set by time) and Bonwick's
  * magazines.

@@ -50,9 +50,11 @@
  * retain_bytes: it frees the chunks that were unused for trim_ms.
  *
  * With PS_DEBUG=check (and in checked builds) also found: use by another thread, realloc of a block
- * of an outer frame, allocation in a sealed frame, marks that are not of the frame or lie ahead,
- * allocation in a thread's stack outside of all frames. With PS_DEBUG=malloc each block is a malloc
- * block. Both cost a function call per operation.
+ * of an outer frame, allocation in a sealed frame, marks that are not of the frame, have expired or
+ * lie ahead, allocation in a thread's stack outside of all frames. Each block has 48 bytes in front
+ * of it and 16 or more after it that must not change: a write over them is found by pop, rewind,
+ * reset, trim_to, destroy and ps_stack_check, and by realloc and free_last of the block. With
+ * PS_DEBUG=malloc each block is a malloc block. Both cost a function call per operation.
  *
  * The design, frame records in the stack itself and a thread-local stack with scopes, is that of
  * the stack allocator of Intersec's lib-common; marks are foonathan/memory's.
@@ -135,6 +137,10 @@ PS_API void ps_stack_set_growth(struct ps_stack *stack, size_t next_bytes,
                                 size_t max_bytes) PS_NOEXCEPT;
 PS_API void ps_stack_set_retain(struct ps_stack *stack, size_t retain_bytes,
                                 unsigned trim_ms) PS_NOEXCEPT;
+
+/* Verifies what PS_DEBUG=check does at pop, of all blocks, and changes nothing; without it does
+ * nothing. A breach ends the program with a line. O(blocks). */
+PS_API void ps_stack_check(struct ps_stack *stack) PS_NOEXCEPT;
 
 /* Lists the stack in the registry of poolshim/registry.h, until it is destroyed; does nothing if it
  * is listed. False and ENOMEM: not listed. A lock. */

@@ -122,6 +122,7 @@ class stack : public detail::stack_calls<stack> {
     [[deprecated("use trim_to")]] std::size_t trim(std::size_t keep_bytes = 0) noexcept {
         return trim_to(keep_bytes);
     }
+    void check() const noexcept { ps_stack_check(get()); }
     stack_stats stats() const noexcept {
         stack_stats result;
         ps_stack_stats(get(), &result);
