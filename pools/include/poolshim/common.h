@@ -62,6 +62,14 @@
 #define PS_MALLOC __attribute__((malloc, warn_unused_result))
 #define PS_PRINTF(text, first) __attribute__((format(printf, text, first)))
 
+/* In front of a function that returns, or stores, memory of its caller's frame of a stack, and is
+ * not named t_something: for `poolshim scopes`. GCC has no such attribute, and needs none. */
+#ifdef __clang__
+#define PS_RETURNS_SCOPED __attribute__((annotate("ps_returns_scoped")))
+#else
+#define PS_RETURNS_SCOPED
+#endif
+
 #define PS_ALIGN_DEFAULT 16
 
 /* The library's own: a true condition, for the compiler. A program's test of a result for NULL then

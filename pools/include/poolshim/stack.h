@@ -21,7 +21,8 @@
  *     }
  *
  * A function that returns memory of its caller's frame opens no frame of its own around it, and is
- * by convention named t_something.
+ * by convention named t_something, or marked PS_RETURNS_SCOPED (common.h). The command `poolshim
+ * scopes` finds those that do otherwise.
  *
  * Sizes are in bytes, up to PTRDIFF_MAX; a block takes them rounded up to 8. Blocks are aligned to
  * 16, those of the _aligned functions as passed, texts to 8. Size 0 gives a unique pointer.
