@@ -216,9 +216,6 @@ static size_t give_kept(struct ps_region_state *region, size_t keep_bytes) {
 
 /* The region's record is in its first chunk, which is therefore returned last. */
 void ps_region_release(struct ps_region_state *region) {
-    if (PS_UNLIKELY(region->is_watched)) {
-        ps_region_verify(region);
-    }
     while (region->large != NULL) {
         ps_region_drop_large(region, region->large);
     }
@@ -248,11 +245,14 @@ void ps_region_destroy(struct ps_region *public) {
         return;
     }
     struct ps_region_state *region = ps_region_state(public);
-    ps_region_check_thread(region);
+    if (PS_UNLIKELY(region->is_watched)) { /* one branch for both checks */
+        ps_region_check(public);
+    }
     refuse_in_callback(region);
     if (ps_region_has_callbacks(region)) {
         int saved = errno; /* the rest of this function preserves it */
         ps_region_settle(region);
+        ps_region_verify(region); /* what the callbacks have written */
         errno = saved;
     }
     if (PS_UNLIKELY(region->parent != NULL)) {

@@ -53,6 +53,7 @@ void ps_region_settle(struct ps_region_state *region) {
         }
         struct ps_region_state *parent = node->parent;
         ps_region_unlink(node);
+        ps_region_verify(node);
         ps_region_release(node);
         node = parent;
     }
