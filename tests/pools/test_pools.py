@@ -192,19 +192,27 @@ def test_macros_cause_no_warning_in_the_program(pair: tuple[str, str], tmp_path:
 # More than all of <memory>, and what no header needs. <memory_resource> alone is 25,000 lines.
 HEAVY = {"functional", "iostream", "regex", "algorithm", "fstream", "sstream", "map", "vector"}
 LINES_MAX = 30_000
+# Nothing of <memory>, <iterator> or <string>: 16,000, 18,000 and 14,000 lines.
+SHORT = ("detail", "fifo", "intrusive", "offset", "ref", "ring", "stack")
+SHORT_LINES_MAX = 10_000
+C_LINES_MAX = 2_000  # the longest has 731
 
 
-@each_row("header", [path for path in HEADERS if path.suffix == ".hpp"])
+@each_row("header", HEADERS)
 def test_headers_are_light(header: Path, tmp_path: Path) -> None:
-    """By lines after the preprocessor, which do not depend on the load: 30,000 are 0.22 s of g++
-    on a processor of 2023."""
+    """By lines after the preprocessor, which do not depend on the load: 30,000 are 0.27 s of g++
+    where an empty file is 0.01 s (scripts/dev/header-times)."""
     included = set(re.findall(r"#include <([a-z_]+)>", header.read_text()))
     assert not included & HEAVY
     assert "memory_resource" not in included or header.name == "adapters.hpp"
-    source = tmp_path / "light.cpp"
+    is_cxx = header.suffix == ".hpp"
+    source = tmp_path / ("light.cpp" if is_cxx else "light.c")
     source.write_text(f"#include <poolshim/{header.name}>\n")
-    result = run_captured(["g++", "-std=c++17", "-E", "-P", f"-I{INCLUDE}", source])
-    assert len(result.stdout.splitlines()) <= LINES_MAX
+    compiler = ["g++", "-std=c++17"] if is_cxx else ["gcc", "-std=c17"]
+    result = run_captured([*compiler, "-E", "-P", f"-I{INCLUDE}", source])
+    is_short = header.stem in SHORT
+    most = C_LINES_MAX if not is_cxx else SHORT_LINES_MAX if is_short else LINES_MAX
+    assert 0 < len(result.stdout.splitlines()) <= most
 
 
 def test_without_exceptions_the_program_ends_with_one_line(

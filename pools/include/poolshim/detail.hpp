@@ -5,7 +5,6 @@
 
 #include <poolshim/common.h>
 
-#include <memory>
 #include <new>
 #include <type_traits>
 #include <unistd.h>
@@ -75,11 +74,31 @@ template <class T> T *checked(T *pointer) {
     return pointer;
 }
 
-// Owns an object of C, and ends it by End. Moved from, it owns nothing.
-template <auto End> struct ender {
-    template <class T> void operator()(T *owned) const noexcept { End(owned); }
+// Owns an object of C, and ends it by End. Moved from, it owns nothing. Not std::unique_ptr: a
+// header that includes <memory> for that takes four times as long to compile as one without.
+template <class T, auto End> class handle {
+  public:
+    handle() noexcept = default;
+    explicit handle(T *owned) noexcept : owned_(owned) {}
+    handle(handle &&other) noexcept : owned_(other.release()) {}
+    handle &operator=(handle &&other) noexcept {
+        reset(other.release());
+        return *this;
+    }
+    ~handle() { reset(); }
+
+    T *get() const noexcept { return owned_; }
+    T *release() noexcept { return std::exchange(owned_, nullptr); }
+    void reset(T *owned = nullptr) noexcept {
+        T *before = std::exchange(owned_, owned);
+        if (before != nullptr) {
+            End(before);
+        }
+    }
+
+  private:
+    T *owned_ = nullptr;
 };
-template <class T, auto End> using handle = std::unique_ptr<T, ender<End>>;
 
 // An object in memory of its own; if its constructor throws, the memory is free again.
 template <class T, class Pool, class... Arguments>

@@ -15,8 +15,7 @@
 #include <poolshim/offset.h>
 
 #include <cstddef>
-#include <iterator>
-#include <memory>
+#include <string_view> // a category of iterators, std::hash; <iterator> is twice as long
 #include <type_traits>
 
 namespace ps {
@@ -33,7 +32,7 @@ template <class T> class offset_ptr {
     using difference_type = std::ptrdiff_t;
     using pointer = offset_ptr;
     using reference = std::add_lvalue_reference_t<T>;
-    using iterator_category = std::random_access_iterator_tag;
+    using iterator_category = std::string_view::const_reverse_iterator::iterator_category;
     template <class U> using rebind = offset_ptr<U>;
 
     offset_ptr() noexcept = default;
@@ -62,7 +61,7 @@ template <class T> class offset_ptr {
     /* For std::pointer_traits. */
     template <class U = T>
     static std::enable_if_t<!std::is_void_v<U>, offset_ptr> pointer_to(U &target) noexcept {
-        return offset_ptr(std::addressof(target));
+        return offset_ptr(__builtin_addressof(target));
     }
 
     offset_ptr &operator+=(difference_type count) noexcept { return *this = get() + count; }

@@ -9,8 +9,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <type_traits>
+#include <typeindex> // std::hash
 #include <utility>
 
 namespace ps {

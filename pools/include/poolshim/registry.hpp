@@ -13,7 +13,6 @@
 #define POOLSHIM_REGISTRY_HPP
 
 #include <cstdio>
-#include <memory>
 #include <new>
 #include <poolshim/bounded.h>
 #include <poolshim/detail.hpp>
@@ -66,7 +65,7 @@ template <class Visitor> void pools_each(Visitor &&visit) {
     using Plain = std::remove_reference_t<Visitor>;
     ps_pools_each(
         [](const ps_pool_info *info, void *context) { (*static_cast<Plain *>(context))(*info); },
-        const_cast<std::remove_const_t<Plain> *>(std::addressof(visit)));
+        const_cast<std::remove_const_t<Plain> *>(__builtin_addressof(visit)));
 }
 
 // False: a write failed.

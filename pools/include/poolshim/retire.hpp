@@ -22,7 +22,6 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <memory>
 #include <system_error>
 
 namespace ps {
@@ -49,7 +48,7 @@ class retire_domain {
             [](void *retired, void *context) noexcept {
                 static_cast<Pool *>(context)->destroy(static_cast<T *>(retired));
             },
-            std::addressof(pool));
+            __builtin_addressof(pool));
     }
 
     // False: the thread is inside.

@@ -21,7 +21,6 @@
 #define POOLSHIM_STACK_HPP
 
 #include <cstddef>
-#include <memory>
 #include <new>
 #include <poolshim/detail.hpp>
 #include <poolshim/stack.h>
@@ -72,7 +71,9 @@ template <class Self> class stack_calls {
         static_assert(std::is_trivially_destructible_v<T>, "they are not destroyed");
         T *array =
             static_cast<T *>(checked(ps_stack_alloc_array(self(), count, sizeof(T), alignof(T))));
-        std::uninitialized_default_construct_n(array, count);
+        for (std::size_t i = 0; i < count; i++) {
+            ::new (static_cast<void *>(array + i)) T;
+        }
         return array;
     }
     // Throws std::bad_alloc.
