@@ -21,7 +21,7 @@ FRESH_TEST(samples_of_a_partition_end_with_it) {
     struct ps_profile_counts counts;
     for (int round = 0; round < 3; round++) {
         for (size_t i = 1; i <= 2000; i++) {
-            char *block = ps_partition_alloc(part, i, 1, true);
+            unsigned char *block = ps_partition_alloc(part, i, 1, true);
             CHECK(block != NULL && engine_is_zero(block, i));
             CHECK(ps_partition_of(block) == part);
             CHECK_CMP(ps_block_usable(block), <=, ps_block_length(i, 1));

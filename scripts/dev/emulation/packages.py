@@ -3,7 +3,7 @@
 a whole system for the tests.
 
 Lists and files lie in build/machine/<architecture>/; apt's own settings and the host's packages
-remain as they are. What has been downloaded is used from then on.
+remain as they are. Downloads are cached.
 """
 
 from __future__ import annotations

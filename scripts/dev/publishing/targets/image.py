@@ -96,7 +96,7 @@ class Image(Target):
         return oci.ARCHITECTURES[self.tree[1]]
 
     def index(self, kind: str) -> dict[str, Any] | None:
-        """What is there under the name of an image."""
+        """The manifest or index under the name of an image; None: there is no such image."""
         reference = self.reference(kind)
         done = run("skopeo", "inspect", "--raw", *self.access(""), reference)
         if done.returncode == 0:
