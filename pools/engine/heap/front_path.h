@@ -27,8 +27,8 @@
  * In a mode that must see each malloc no thread has a fast_limit; where it must see each free, no
  * granule has a tag: heap/mode.h.
  *
- * Slow paths: front_path.c. Callers: the entry points of shim/, C++ operator new and delete among
- * them, and slow paths.
+ * Slow paths: front_path.c, front_path_plain.c. Callers: the entry points of shim/, C++ operator
+ * new and delete among them, and slow paths.
  */
 #ifndef PS_HEAP_FRONT_PATH_H
 #define PS_HEAP_FRONT_PATH_H

@@ -2,7 +2,7 @@
 /*
  * free, realloc and the usable size of blocks above the size classes, and of addresses that are no
  * blocks. Decides for realloc whether a block is returned as it is, resized in place or moved, and
- * how much room it gets. Any thread. No locks of its own. Callers: front_path.c, the modes.
+ * how much room it gets. Any thread. No locks of its own. Callers: front_path_plain.c, the modes.
  */
 #ifndef PS_HEAP_LARGE_PATH_H
 #define PS_HEAP_LARGE_PATH_H
