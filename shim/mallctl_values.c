@@ -49,7 +49,7 @@ static const char *thp_words(void) {
 
 int ps_mallctl_read_words(unsigned argument, const size_t *indexes, uint64_t *value) {
     static const char *const words[] = {
-        [PS_WORDS_VERSION] = "poolshim " POOLSHIM_VERSION,
+        [PS_WORDS_VERSION] = ("poolshim " POOLSHIM_VERSION), /* one text */
         [PS_WORDS_EMPTY] = "",
         [PS_WORDS_DISABLED] = "disabled",
         [PS_WORDS_FALSE] = "false",
