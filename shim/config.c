@@ -37,6 +37,7 @@ struct reading {
     uint64_t seen; /* bit of each option read in this pass: the first duplicate counts, as */
                    /* with getenv */
     uint32_t fault_count;
+    bool has_former; /* the former name of an option was read and reported */
 };
 
 static_assert(PS_OPTION_COUNT <= 64, "struct reading has a bit for each option");
@@ -94,7 +95,10 @@ static void set_former(struct reading *reading, struct ps_str value) {
     value = ps_str_trim(value);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (ps_str_equals_any_case(value, ps_str_of(words[i][0]))) {
-            ps_config_report_former(&reading->site, former_name, option, words[i][1]);
+            if (!reading->has_former) {
+                reading->has_former = true;
+                ps_config_report_former(&reading->site, former_name, option, words[i][1]);
+            }
             if (reading->settings->origins[PS_OPTION_HUGE] != PS_ORIGIN_VARIABLE) {
                 set_option(reading, option, ps_str_of(words[i][1]));
             }

@@ -71,6 +71,10 @@ TEST(the_former_name_of_huge_is_translated_and_loses_in_either_order) {
     CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "thp");
     READ((char *)"POOLSHIM_HUGE=thp", (char *)"POOLSHIM_THP=never");
     CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "thp");
+    WHEN("it is there more than once");
+    READ((char *)"POOLSHIM_THP=never", (char *)"POOLSHIM_CONF=thp:auto,thp:always");
+    CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "off");
+    CHECK(strchr(messages.text, '\n') == strrchr(messages.text, '\n'));
     READ((char *)"POOLSHIM_THP=", (char *)"POOLSHIM_CONF=huge:off");
     CHECK_STR_EQ(messages.text, "");
     CHECK_STR_EQ(in_force(PS_OPTION_HUGE), "off");
