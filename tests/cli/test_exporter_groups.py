@@ -255,7 +255,8 @@ def test_the_folder_of_a_group(tmp_path: Path) -> None:
 def row(pid: int, rss: int) -> Any:
     split = SimpleNamespace(rss=rss, **dict.fromkeys(PARTS, rss // len(PARTS)))
     census = SimpleNamespace(live_count=1, classes=[], has_calls=True)
-    return SimpleNamespace(pid=pid, program="x", split=split, pss=None, census=census, counts={})
+    return SimpleNamespace(pid=pid, program="x", split=split, pss=None, census=census, counts={},
+                           threads=None)  # fmt: skip
 
 
 def test_the_number_of_groups_is_bounded() -> None:
