@@ -4,6 +4,7 @@ comments alone) is made once, whichever rules use it."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
@@ -107,9 +108,9 @@ def slashes(name: str) -> list[int]:
 
 def listed(root: Path) -> list[str]:
     command = ["git", "-C", str(root), "ls-files", "-z", "-co", "--exclude-standard"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True)
     if done.returncode == 0:
-        return [name for name in done.stdout.split("\0") if name]
+        return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
     found = (path.relative_to(root) for path in root.rglob("*"))
     skipped = {"build", ".venv", ".git", ".cache", "__pycache__"}
     return [path.as_posix() for path in found if not skipped & set(path.parts)]
