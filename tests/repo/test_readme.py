@@ -26,7 +26,8 @@ COMMAND = ROOT / "scripts" / "poolshim"
 
 def test_first_commands_work_wherever_the_library_is(build_dir: Path, tmp_path: Path) -> None:
     """No system folder has it here."""
-    (tmp_path / "app.py").write_text("print('libpoolshim' in open('/proc/self/maps').read())")
+    for name in ("app.py", "batch.py"):
+        (tmp_path / name).write_text("print('libpoolshim' in open('/proc/self/maps').read())")
     block = re.search(r"## Quick start\n\n```sh\n(.*?)```", TEXT, re.DOTALL)
     assert block
     lines = [line.partition("#")[0].strip() for line in block[1].splitlines()]
