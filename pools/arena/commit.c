@@ -137,6 +137,13 @@ static bool lengthen_file(const struct ps_arena *arena, size_t bytes) {
            ((uint64_t)file.st_size >= bytes || ftruncate(arena->file_fd, (off_t)bytes) == 0);
 }
 
+/* To the arena's length. If the system refuses that, the file remains long, as it does when a
+ * process ends before it commits. */
+static void shorten_file(const struct ps_arena *arena) {
+    int refused = ftruncate(arena->file_fd, (off_t)arena->view.bytes);
+    (void)refused;
+}
+
 bool ps_arena_extend(struct ps_arena *arena, size_t bytes) {
     if ((arena->flags & PS_ARENA_READ) != 0) {
         errno = EROFS;
@@ -150,7 +157,11 @@ bool ps_arena_extend(struct ps_arena *arena, size_t bytes) {
         return false;
     }
     size_t new_bytes = ps_round_up(bytes, ARENA_PAGE);
-    if (!lengthen_file(arena, new_bytes) || !ps_arena_map(arena, new_bytes)) {
+    bool is_long = lengthen_file(arena, new_bytes);
+    if (!is_long || !ps_arena_map(arena, new_bytes)) {
+        if (is_long) {
+            shorten_file(arena);
+        }
         errno = ENOMEM;
         return false;
     }

@@ -324,13 +324,15 @@ TEST(bad_arguments_are_refused) {
     CHECK_EQ(errno, EINVAL);
     CHECK(!is_there(path));
     arena = new_arena(0);
-    volatile size_t huge[] = {SIZE_MAX, SIZE_MAX - 16, (size_t)1 << 63, (size_t)1 << 46};
+    volatile size_t huge[] = {SIZE_MAX, SIZE_MAX - 16, (size_t)1 << 63, (size_t)1 << 48};
     for (size_t i = 0; i < 4; i++) {
         errno = 0;
         CHECK(ps_arena_alloc(arena, huge[i]) == NULL);
         CHECK_EQ(errno, ENOMEM);
         CHECK(!ps_arena_extend(arena, huge[i]));
     }
+    struct stat file;
+    CHECK(stat(path, &file) == 0 && file.st_size <= 1 << 20);
     CHECK(ps_arena_alloc_aligned(arena, 1, 8192) == NULL);
     CHECK_EQ(errno, EINVAL);
     CHECK(ps_arena_alloc_aligned(arena, 1, 3) == NULL);
