@@ -43,6 +43,17 @@ PS_INLINE void *ps_hard_begin_life(void *block, size_t block_bytes, size_t bytes
 
 /* ---- end ---- */
 
+/* True if the address is that of a live block in a slab, allocated by malloc or its like, which no
+ * other family has to free. is_apart: the slab is of a partition; false: of the plain heap. mark:
+ * the block's shadow byte. */
+PS_INLINE bool ps_hard_is_usual(const struct ps_slab *slab, bool is_apart, const void *block,
+                                const uint8_t *mark) {
+    /* relaxed: set before the block was allocated. */
+    return ps_load_relaxed(&slab->run.kind) == PS_RUN_SLAB && (slab->extent != NULL) == is_apart &&
+           ((uintptr_t)block & (((size_t)1 << PS_SHADOW_SHIFT) - 1)) == 0 && mark != NULL &&
+           (ps_shadow_read(mark) & (PS_SHADOW_STATE | PS_SHADOW_FAMILY)) == PS_SHADOW_LIVE;
+}
+
 /* True when a block may have been overrun: it is live, and has no canary. mark: its shadow byte,
  * which is read first: another block may be inaccessible. */
 PS_RACING bool ps_hard_is_suspect(const void *block, const uint8_t *mark, size_t room) {

@@ -213,11 +213,7 @@ static PS_NOINLINE void free_long(uint32_t class_index, void *block, uint8_t *ma
 void ps_level_3_free(void *block) {
     const struct ps_slab *slab = (const struct ps_slab *)ps_page_map_slot(block);
     uint8_t *mark = ps_shadow_at(block);
-    /* relaxed: set before the block was allocated. */
-    bool is_here = ps_load_relaxed(&slab->run.kind) == PS_RUN_SLAB && slab->extent != NULL &&
-                   ((uintptr_t)block & (((size_t)1 << PS_SHADOW_SHIFT) - 1)) == 0 && mark != NULL &&
-                   (ps_shadow_read(mark) & (PS_SHADOW_STATE | PS_SHADOW_FAMILY)) == PS_SHADOW_LIVE;
-    if (PS_UNLIKELY(!is_here || ps_partition_end() != 0)) {
+    if (PS_UNLIKELY(!ps_hard_is_usual(slab, true, block, mark) || ps_partition_end() != 0)) {
         ps_hard_free(block);
         return;
     }
