@@ -10,11 +10,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* An alarm after so many seconds of a usual machine. */
-__attribute__((unused)) static void slowness_alarm(unsigned seconds) {
+/* At least 1. */
+__attribute__((unused)) static unsigned slowness_factor(void) {
     const char *text = getenv("TEST_SLOWNESS");
     unsigned slowness = text == NULL ? 1 : (unsigned)atoi(text);
-    alarm(seconds * (slowness == 0 ? 1 : slowness));
+    return slowness == 0 ? 1 : slowness;
+}
+
+/* An alarm after so many seconds of a usual machine. */
+__attribute__((unused)) static void slowness_alarm(unsigned seconds) {
+    alarm(seconds * slowness_factor());
 }
 
 #endif
