@@ -253,7 +253,8 @@ def test_profile_is_written_by_prof_dump(run_shim: RunShim, tmp_path: Path) -> N
 def dump(name):
     path = ctypes.c_char_p(name)
     return libc.mallctl(b"prof.dump", None, None, ctypes.byref(path), size_t(8))
-print(json.dumps([dump(b"{tmp_path}/named.pb.gz"), dump(None), dump(b"{tmp_path}/no/such")]))
+errors = [dump(b"{tmp_path}/named.pb.gz"), dump(None), dump(b"{tmp_path}/no/such")]
+print(json.dumps(errors), flush=True)
 os._exit(0)
 """
     path = tmp_path / "default.pb.gz"
@@ -279,7 +280,7 @@ errors += [dump(b"2"), activate(b"thread.prof.active", True), activate(b"prof.ac
 for block in held:
     libc.free(block)
 fill()
-print(json.dumps(errors + [ask("prof.active", "BOOL"), dump(b"3")]))
+print(json.dumps(errors + [ask("prof.active", "BOOL"), dump(b"3")]), flush=True)
 os._exit(0)
 """
     found = run_script(run_shim, script, POOLSHIM_PROFILE=str(tmp_path / "p"),
