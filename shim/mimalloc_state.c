@@ -167,7 +167,7 @@ PS_EXPORT void mi_process_info(size_t *elapsed_ms, size_t *user_ms, size_t *syst
     store(user_ms, ms_of(&usage.ru_utime));
     store(system_ms, ms_of(&usage.ru_stime));
     store(rss, memory.resident_bytes);
-    store(peak_rss, (size_t)usage.ru_maxrss * KIB);
+    store(peak_rss, ps_max((size_t)usage.ru_maxrss * KIB, memory.resident_bytes));
     store(commit, figures.physical);
     store(peak_commit, ps_max((size_t)usage.ru_maxrss * KIB, figures.physical));
     store(faults, (size_t)usage.ru_majflt);

@@ -89,6 +89,8 @@ void ps_process_memory_read(struct ps_process_memory *memory, const char *direct
     }
     file.length = read_beginning(directory, "status", buffer, sizeof buffer);
     memory->has_resident_peak = find_kib(file, "VmHWM", &memory->resident_peak_bytes);
+    /* The kernel adds to its peak in batches. */
+    memory->resident_peak_bytes = ps_max(memory->resident_peak_bytes, memory->resident_bytes);
 }
 
 /* ---- mappings ---- */

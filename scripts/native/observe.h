@@ -109,8 +109,9 @@ static inline uint64_t observe_kib(pid_t pid, const char *name, const char *key)
 static inline void observe_memory(struct observation *seen, pid_t pid) {
     uint64_t peak_kib = observe_kib(pid, "status", "VmHWM:");
     if (peak_kib != 0) {
-        seen->peak_rss_kib = peak_kib;
         seen->last_rss_kib = observe_kib(pid, "smaps_rollup", "Rss:");
+        /* The kernel adds to its peak in batches. */
+        seen->peak_rss_kib = peak_kib < seen->last_rss_kib ? seen->last_rss_kib : peak_kib;
         seen->last_dirty_kib = observe_kib(pid, "smaps_rollup", "Private_Dirty:");
     }
 }

@@ -163,10 +163,10 @@ class Book:
         self.add_heap(account, parts)
         self.move_zeroes(parts)
         account.parts = {name: parts[name] for name in PARTS}
-        account.peak = kib_of(self.pid, "status", "VmHWM") or 0
         rss_after = resident_of(self.pid)
         if not rss_after:
             raise control.gone(self.pid)  # meanwhile: of its mappings only some were read
+        account.peak = max(kib_of(self.pid, "status", "VmHWM") or 0, rss_after)
         account.settle(rss_after)
         account.sites, account.lines = self.view.sites, self.view.lines
         account.pinned_by_class = self.view.pinned_by_class

@@ -125,10 +125,14 @@ def read(
             raise control.gone(pid) from None
         raise Failed(str(error)) from None
     resident = kib_of(pid, "smaps_rollup", "Rss")
+    if resident is None:
+        resident = resident_of(pid)
+    peak = kib_of(pid, "status", "VmHWM")
+    if peak is not None and resident is not None:
+        peak = max(peak, resident)  # the kernel adds to its peak in batches
     report = Report(
-        pid, program_of(pid), reader.layout.release, census,
-        resident if resident is not None else resident_of(pid),
-        kib_of(pid, "status", "VmHWM"), kib_of(pid, "smaps_rollup", "AnonHugePages"),
+        pid, program_of(pid), reader.layout.release, census, resident, peak,
+        kib_of(pid, "smaps_rollup", "AnonHugePages"),
         seconds_since(begun), of_threads,
     )  # fmt: skip
     if start_of(pid) != begun:
