@@ -203,13 +203,31 @@ static void find_rule(struct ps_unwind *walk, struct ps_unwind_rule *out) {
 
 /* ---- code without tables ---- */
 
+/*
+ * True where C++ enters the generated code of V8, by a function that saves registers above its
+ * frame. Below it lie the frame's kind, ENTRY or CONSTRUCT_ENTRY, shifted by one, and zero
+ * (EntryFrameConstants of V8's sources).
+ */
+static bool is_entry(struct ps_unwind *walk) {
+    uintptr_t fp = walk->registers.fp;
+    uintptr_t kind;
+    uintptr_t zero;
+    return PS_ENTRY_SAVED_BYTES != 0 && fp - walk->registers.sp >= 2 * WORD_BYTES &&
+           read_word(walk, fp - WORD_BYTES, &kind) && (kind == 2 || kind == 4) &&
+           read_word(walk, fp - 2 * WORD_BYTES, &zero) && zero == 0;
+}
+
 /* By the frame pointer. */
 static bool step_by_pointer(struct ps_unwind *walk) {
     const struct ps_registers *now = &walk->registers;
     struct ps_registers caller = {.sp = now->fp + PS_FRAME_ABOVE_POINTER};
-    return now->fp - now->sp < STACK_LIMIT &&
-           read_word(walk, caller.sp - 2 * WORD_BYTES, &caller.fp) &&
-           read_word(walk, caller.sp - WORD_BYTES, &caller.pc) && leave_frame(walk, &caller);
+    if (now->fp - now->sp >= STACK_LIMIT ||
+        !read_word(walk, caller.sp - 2 * WORD_BYTES, &caller.fp) ||
+        !read_word(walk, caller.sp - WORD_BYTES, &caller.pc)) {
+        return false;
+    }
+    caller.sp += is_entry(walk) ? PS_ENTRY_SAVED_BYTES : 0;
+    return leave_frame(walk, &caller);
 }
 
 /* Out of a function whose rest takes the frame down and returns. */
