@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #define THREADS 1000
+#define STACK_BYTES ((size_t)128 << 10) /* the least on 64-bit ARM */
 #define BLOCKS 40
 
 static unsigned char *blocks[THREADS][BLOCKS];
@@ -44,7 +45,7 @@ int main(void) {
     CLAIM(pthread_barrier_init(&all_hold, NULL, THREADS + 1) == 0);
     CLAIM(pthread_barrier_init(&measured, NULL, THREADS + 1) == 0);
     CLAIM(pthread_attr_init(&attributes) == 0);
-    CLAIM(pthread_attr_setstacksize(&attributes, 64 << 10) == 0);
+    CLAIM(pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0);
     for (uintptr_t i = 0; i < THREADS; i++) {
         int result = pthread_create(&threads[i], &attributes, hold, (void *)i);
         if (result == EAGAIN) {
