@@ -62,6 +62,8 @@ mount -t proc none /root/proc
 mount -t sysfs none /root/sys
 mount -t devtmpfs none /root/dev
 mkdir -p /root/dev/pts /root/dev/shm
+ln -s /proc/self/fd /root/dev/fd
+for i in 0:stdin 1:stdout 2:stderr; do ln -s "fd/${{i%%:*}}" "/root/dev/${{i#*:}}"; done
 mount -t devpts none /root/dev/pts
 mount -t tmpfs none /root/dev/shm
 mount -t tmpfs none /root/run
