@@ -101,7 +101,9 @@ def invoke(name: str, words: list[str]) -> int:
     except click.exceptions.Exit as done:  # --help
         return done.exit_code
     except click.ClickException as error:
-        raise BadRequest(" ".join(error.format_message().split())) from None
+        from .command_line import complaint_of
+
+        raise BadRequest(complaint_of(error)) from None
     except click.Abort:
         raise KeyboardInterrupt from None
 

@@ -15,6 +15,14 @@ SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 DURATION_MAX_S = 1e7  # a third of a year: what poll takes in milliseconds, and then some
 
 
+def complaint_of(error: click.ClickException) -> str:
+    """Click's message in one line. Of an unknown option it differs between versions: ours."""
+    if not isinstance(error, click.NoSuchOption):
+        return " ".join(error.format_message().split())
+    nearest = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
+    return f"no option {error.option_name}{nearest}"
+
+
 class Duration(click.ParamType):
     """Seconds from "10s", "500ms", "2m", "1h", or a number of the default unit."""
 
@@ -53,8 +61,8 @@ class Measuring(click.Command):
             if "--" in given:
                 raise
             raise BadRequest(
-                f"{error.format_message()} The command's own options come after --: "
-                f"{ctx.command_path} [OPTIONS] -- COMMAND ..."
+                f"{complaint_of(error)} (the command's own options come after --: "
+                f"{ctx.command_path} [OPTIONS] -- COMMAND ...)"
             ) from None
         words: tuple[str, ...] = ctx.params.get("words") or ()
         before = len(given) - len(words) - 1

@@ -92,9 +92,11 @@ def test_help_names_every_subcommand() -> None:
         (["../tests"], "poolshim: no command ../tests; to run that program: "),
         (["qqqq"], "poolshim: no command qqqq; there are advise, compare, "),
         (["--colour"], "poolshim: no option --colour; there are --help and --version"),
-        (["compare", "--run", "5"], "poolshim compare: No such option '--run'. "),
-        (["compare", "-r", "jq"], "poolshim compare: No such option '-r'. The command's own "
-         "options come after --: poolshim compare [OPTIONS] -- COMMAND"),
+        (["compare", "--run", "5"], "poolshim compare: no option --run; did you mean "
+         "--runs? (the command's own options come after --: poolshim compare [OPTIONS] -- "),
+        (["compare", "-r", "jq"], "poolshim compare: no option -r (the command's own options "
+         "come after --: "),
+        (["tune", "--round", "3"], "poolshim tune: no option --round; did you mean --rounds?"),
         (["compare", "jq", "-r", ".", "--runs", "3"], "poolshim compare: --runs comes after jq: "
          "put it before the command, or, if it is the command's own, put -- there: poolshim "
          "compare -- jq"),
