@@ -138,7 +138,7 @@ def release_in(pid: int, path: str) -> str:
         return ""
     left = RELEASE_BYTES
     for words in (line.split(maxsplit=5) for line in lines):
-        if len(words) < 6 or words[5] != path or "r" not in words[1] or "x" in words[1]:
+        if len(words) < 6 or words[5] != path or "r" not in words[1]:
             continue
         start, end = (int(one, 16) for one in words[0].split("-"))
         for at in range(start, min(end, start + left), RELEASE_PART):
