@@ -2,21 +2,30 @@
 /*
  * Shared by the programs of this folder. The memory of each is resident for one cause, which line 1
  * of its file names for test_explain.py. The first argument seeds sizes and order, the second
- * multiplies all pauses: on a loaded machine a reader gets its turn only then.
+ * multiplies all pauses: on a loaded machine a reader gets its turn only then. Without one, slow
+ * machines have pauses up to PACE_MAX times as long.
  */
 #ifndef TESTS_CAUSES_CAUSE_H
 #define TESTS_CAUSES_CAUSE_H
 
 #include "tests/seeded.h"
+#include "tests/slowness.h"
 
 #include <string.h>
 #include <time.h>
 
 #define MIB ((size_t)1 << 20)
+#define PACE_MAX 8
 
 static unsigned pace = 1;
 
-static inline void seed_from(int argc, char **argv) { pace = seed_and_factor(argc, argv); }
+static inline void seed_from(int argc, char **argv) {
+    unsigned slowness = slowness_factor();
+    pace = seed_and_factor(argc, argv);
+    if (argc <= 2) {
+        pace = slowness < PACE_MAX ? slowness : PACE_MAX;
+    }
+}
 
 /* A pause of a program that blocks between its steps. */
 static inline void pause_ms(unsigned ms) {
