@@ -262,9 +262,12 @@ def ended_by_signals() -> Iterator[None]:
 def shown_progress(is_quiet: bool) -> Iterator[Any]:
     """A bar on a terminal, nothing elsewhere."""
     console = Console(stderr=True)
+    if is_quiet or not console.is_terminal:
+        yield lambda _: None  # rich 13.3 ends a disabled bar by an empty line
+        return
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=console, transient=True, disable=is_quiet or not console.is_terminal,
+        console=console, transient=True,
     )  # fmt: skip
     with bar:
         task = bar.add_task("warm-up", total=None)
