@@ -19,7 +19,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from conftest import ROOT, run_captured
+from conftest import ROOT, SLOWNESS, run_captured
 from gating import POOLSHIM, REQUESTS, gate, gated, serving  # noqa: F401
 from running import complaint
 from table import each_row
@@ -91,7 +91,7 @@ def test_growth_below_what_is_allowed_passes(gated: Path) -> None:
 def test_a_command_that_loops(gated: Path, tmp_path: Path) -> None:
     need("addr2line")
     junit = tmp_path / "gate.xml"
-    words = [str(gated), "leak", "loop", "6", "1"]
+    words = [str(gated), "leak", "loop", str(min(6 * SLOWNESS, 60)), "1"]
     found = gate("--rounds", "5", "--junit", junit, "--", *words, status=1)
     assert found["per"] == "minute" and found["sites"][0]["name"] == "forget"
     assert [size["block_bytes"] for size in found["sizes"]] == [64]
