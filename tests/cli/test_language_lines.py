@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, run_captured
+from conftest import ROOT, SLOWNESS, run_captured
 from planted import (
     LANGUAGE,
     PROGRAMS,
@@ -132,7 +132,8 @@ def test_a_report_shows_file_line_and_callers(shim: Path) -> None:
 def test_explain_names_the_line(spawn: Start) -> None:
     process = spawn([interpreters()[0].path, LANGUAGE / "in_function.py", "live"])
     command = subprocess.Popen(
-        [POOLSHIM, "explain", "--json", "--pid", str(process.pid), "--seconds", "3"],
+        [POOLSHIM, "explain", "--json", "--pid", str(process.pid),
+         "--seconds", str(min(3 * SLOWNESS, 30))],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while command.poll() is None:
