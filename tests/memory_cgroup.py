@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+from conftest import SLOWNESS
 
 FOLDER = "poolshim-test"
 
@@ -46,7 +48,25 @@ def named_group(limit_bytes: int, name: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        folder.rmdir()
+        remove_group(folder)
+
+
+def remove_group(folder: Path) -> None:
+    """Removes a group whose last process ends."""
+    until = time.monotonic() + 10 * SLOWNESS
+    while True:
+        try:
+            return folder.rmdir()
+        except OSError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(0.02)
+
+
+def bytes_in(group: Path, part: str) -> int:
+    """A row of the group's memory.stat."""
+    rows = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    return int(rows[part])
 
 
 def entering(group: Path) -> Callable[[], None]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memory_cgroup import entering, limited_group
+from memory_cgroup import bytes_in, entering, limited_group, remove_group
 from planting import MIB, Plant, plant, planted, why  # noqa: F401
 
 pytestmark = [pytest.mark.preload, pytest.mark.slow]
@@ -141,6 +141,8 @@ def test_files_of_the_group(
     with limited_group(300 * MIB, "-why") as group:
         try:
             pid = plant("file", str(path), preexec_fn=entering(group))
+            if not folder and bytes_in(group, "shmem") > 40 * MIB:
+                pytest.skip("the folder for temporary files is in memory")
             found = why(pid if by == "process" else group.name)
             assert cause_of(found) == (cause, cause), found
             assert 40 * MIB < found["verdict"]["bytes"] < 56 * MIB
@@ -177,7 +179,7 @@ def test_a_container_by_its_id_and_by_its_host_name(plant: Plant, word: str) -> 
             end(small)
             end(large)
         finally:
-            group.rmdir()
+            remove_group(group)
 
 
 @pytest.mark.root
