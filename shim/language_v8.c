@@ -29,7 +29,9 @@ static const struct {
 } fields[PS_V8_FIELDS] = {
 #define PS_V8(field, v10, v11, v12, v13, symbol) {{v10, v11, v12, v13}, symbol},
 #define NONE PS_V8_NONE
+#define PADDED(bytes) ((bytes) + (-(bytes) & (PS_V8_CODE_ALIGNMENT - 1)))
 #include "shim/language_v8.def"
+#undef PADDED
 #undef NONE
 #undef PS_V8
 };

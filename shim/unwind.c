@@ -212,7 +212,7 @@ static bool is_entry(struct ps_unwind *walk) {
     uintptr_t fp = walk->registers.fp;
     uintptr_t kind;
     uintptr_t zero;
-    return PS_ENTRY_SAVED_BYTES != 0 && fp - walk->registers.sp >= 2 * WORD_BYTES &&
+    return PS_V8_SAVED_BYTES != 0 && fp - walk->registers.sp >= 2 * WORD_BYTES &&
            read_word(walk, fp - WORD_BYTES, &kind) && (kind == 2 || kind == 4) &&
            read_word(walk, fp - 2 * WORD_BYTES, &zero) && zero == 0;
 }
@@ -226,7 +226,7 @@ static bool step_by_pointer(struct ps_unwind *walk) {
         !read_word(walk, caller.sp - WORD_BYTES, &caller.pc)) {
         return false;
     }
-    caller.sp += is_entry(walk) ? PS_ENTRY_SAVED_BYTES : 0;
+    caller.sp += is_entry(walk) ? PS_V8_SAVED_BYTES : 0;
     return leave_frame(walk, &caller);
 }
 

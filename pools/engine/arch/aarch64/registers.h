@@ -8,7 +8,8 @@
 #define PS_DWARF_EXTRA 19
 #define PS_DWARF_LINK 30
 #define PS_FRAME_ABOVE_POINTER 16
-#define PS_ENTRY_SAVED_BYTES 144
+#define PS_V8_CODE_ALIGNMENT 32
+#define PS_V8_SAVED_BYTES 144
 #define PS_SIGNAL_CONTEXT 128 /* after the siginfo */
 
 PS_INLINE void ps_registers_read(struct ps_registers *out) {

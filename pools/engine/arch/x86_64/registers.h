@@ -12,7 +12,8 @@
 /* Distance of a frame from the frame pointer that it made. Below the frame are the return address
  * and, below that, the frame pointer of the caller. */
 #define PS_FRAME_ABOVE_POINTER 16
-#define PS_ENTRY_SAVED_BYTES 0 /* below the frame, by pushes */
+#define PS_V8_CODE_ALIGNMENT 64
+#define PS_V8_SAVED_BYTES 0 /* below the frame, by pushes */
 
 /* Distance of the context from the stack pointer, where the handler of a signal returns. */
 #define PS_SIGNAL_CONTEXT 0
