@@ -163,7 +163,7 @@ def test_the_limit_of_a_heap(words: list[str], variables: dict[str, str], limit:
     command = ["/bin/sh", "-c", "read line", *words]
     with subprocess.Popen(command, env=variables, stdin=subprocess.PIPE) as process:
         try:
-            while b"read" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            while b"read line" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
                 time.sleep(0.01)
             assert jvm.limit_of(process.pid) == limit
         finally:
