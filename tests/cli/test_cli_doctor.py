@@ -33,6 +33,7 @@ from programs import (
     poolshim,
 )
 from table import each_row
+from under_shim import need
 
 sys.path.insert(0, str(ROOT / "scripts"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
@@ -195,10 +196,8 @@ def test_program_of_another_processor(mapper: Path) -> None:
 
 
 def test_cross_compiled_program(folder: Path) -> None:
-    other = "x86-64" if os.uname().machine == "aarch64" else "aarch64"
-    compiler = f"{other}-linux-gnu-gcc"
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed")
+    compiler = f"{'x86-64' if os.uname().machine == 'aarch64' else 'aarch64'}-linux-gnu-gcc"
+    need(compiler)
     program = folder / "other"
     made = run_captured([compiler, "-x", "c", "-", "-o", program], input=PRINT_MAPS)
     assert made.returncode == 0, made.stderr
@@ -206,8 +205,7 @@ def test_cross_compiled_program(folder: Path) -> None:
 
 
 def test_program_for_musl(folder: Path) -> None:
-    if shutil.which("musl-gcc") is None:
-        pytest.skip("musl-gcc is not installed")
+    need("musl-gcc")
     program = folder / "musl"
     made = run_captured(["musl-gcc", "-x", "c", "-", "-o", program], input=PRINT_MAPS)
     assert made.returncode == 0, made.stderr

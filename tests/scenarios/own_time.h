@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* Ten times the aim, for busy machines; a walk over the heap takes more. On slow ones as much longer
- * as other limits. */
+/* Ten times the aim, for busy machines; a walk over the heap takes more. On slow ones as much
+ * longer as other limits. */
 #define OWN_TIME_LIMIT_US 10000
 
 #define OWN_TIME_ATTEMPTS 6

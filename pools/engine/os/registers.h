@@ -25,11 +25,11 @@ struct ps_registers {
 /*
  * PS_DWARF_*, the numbers of the registers in unwind tables. PS_FRAME_ABOVE_POINTER, the distance
  * of a frame from the frame pointer that it made; below the frame are the return address and, below
- * that, the frame pointer of the caller. PS_V8_SAVED_BYTES, of the registers that V8 saves above
- * its frame where it is entered; PS_V8_CODE_ALIGNMENT, of what it generates. PS_SIGNAL_CONTEXT, the distance of the context from the
+ * that, the frame pointer of the caller. PS_SIGNAL_CONTEXT, the distance of the context from the
  * stack pointer, where the handler of a signal returns; PS_SIGNAL_RETURN, the code there.
  * PS_CODE_BEFORE and PS_EPILOGUE_BYTES, the bytes of code that are read before and after an
- * address.
+ * address. PS_V8_SAVED_BYTES, of the registers that V8 saves above its frame where it is entered;
+ * PS_V8_CODE_ALIGNMENT, of the code that it generates.
  */
 #include PS_ARCH_PART(registers.h)
 
