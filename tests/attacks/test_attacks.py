@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 import warnings
 from collections import Counter
@@ -25,6 +26,13 @@ AGAIN = 12
 
 # Heaps that never split a block cannot miss these two; libc's does.
 ONLY_WHERE_BLOCKS_ARE_SPLIT = {"stale-write/smaller-owner/100K", "uninitialised-read/smaller/100K"}
+
+
+# expected.txt is of x86-64. Where the kernel maps the next 64 MiB, and what lies 1 MiB above a
+# block, differs on 64-bit ARM, and so do these at levels 0 and 1.
+BY_PLACEMENT = {"double-free-reused/next-owner/64M", "stale-write/next-owner/64M",
+                "far-write/1M-behind/64", "far-write/1M-behind/8192",
+                "far-read/1M-behind/16"}  # fmt: skip
 
 
 def test_list_is_complete_and_balanced(build_dir: Path) -> None:
@@ -65,6 +73,8 @@ def test_attacks_end_as_expected(build_dir: Path, shim: Path, level: str) -> Non
     table = tables[levels[0].name]
     outcomes = run.play_all(build_dir, names, levels[0])
     worse, better = run.differences(outcomes, table)
+    if platform.machine() != "x86_64":
+        worse = [line for line in worse if line.split(":")[0] not in BY_PLACEMENT]
     # Where blocks lie is drawn by lot: what ends badly once in a hundred runs is not a change.
     again = [line.split(":")[0] for line in worse]
     turns = [run.play_all(build_dir, again, levels[0]) for _ in range(AGAIN)]

@@ -38,6 +38,11 @@ def jemalloc() -> Path:
     return found[0]
 
 
+def has_profiles() -> bool:
+    """Whether jemalloc is built with them; Debian's of 64-bit ARM is not."""
+    return bool(ask(ANSWERS + "print(json.dumps(answers('opt.prof')[0][0] == 0))", jemalloc()))
+
+
 def built(name: str, tmp_path: Path) -> Path:
     program = tmp_path / name
     flags = ["-std=gnu11", "-O1", "-fno-builtin", "-Wall", "-Wextra", "-Werror", "-pthread"]
@@ -51,6 +56,8 @@ def built(name: str, tmp_path: Path) -> Path:
 def test_a_program_passes_with_jemalloc_and_here(
     run_shim: RunShim, tmp_path: Path, name: str
 ) -> None:
+    if name == "names" and not has_profiles():
+        pytest.skip("jemalloc is built without profiles here")
     program = built(name, tmp_path)
     for arguments in PROGRAMS[name]:
         for preload in (False, True):
@@ -141,7 +148,9 @@ def test_every_name_of_jemallocs_answers_as_there(shim: Path) -> None:
     unknown = ask(WALK + f"print(json.dumps([n for n in {names!r} if mib_of(n) is None]))", shim)
     assert unknown == []
     assert ask(MIBS.replace("NAMES", repr(names)), shim) == []
-    alike = [n for n in names if not n.startswith("experimental.") and n not in OTHERWISE]
+    is_whole = has_profiles()
+    alike = [n for n in names if not n.startswith("experimental.") and n not in OTHERWISE
+             and (is_whole or "prof" not in n)]  # fmt: skip
     script = f"print(json.dumps([answers(name) for name in {alike!r}]))"
     theirs, ours = ask(ANSWERS + script, jemalloc()), ask(ANSWERS + script, shim)
     assert isinstance(theirs, list) and isinstance(ours, list)
