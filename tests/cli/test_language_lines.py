@@ -11,6 +11,7 @@ import json
 import os
 import random
 import subprocess
+import time
 import sys
 from collections import Counter
 from pathlib import Path
@@ -138,6 +139,7 @@ def test_explain_names_the_line(spawn: Start) -> None:
     )  # fmt: skip
     while command.poll() is None:
         work(process)
+        time.sleep(0.1)  # what it allocates lives
     output, errors = command.communicate()
     assert command.returncode == 0, errors
     names = [one["name"] for one in json.loads(output)["sites"]]

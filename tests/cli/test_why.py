@@ -142,6 +142,7 @@ def test_files_of_the_group(
         try:
             pid = plant("file", str(path), preexec_fn=entering(group))
             if not folder and bytes_in(group, "shmem") > 40 * MIB:
+                end(pid)
                 pytest.skip("the folder for temporary files is in memory")
             found = why(pid if by == "process" else group.name)
             assert cause_of(found) == (cause, cause), found
