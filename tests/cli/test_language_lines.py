@@ -11,8 +11,8 @@ import json
 import os
 import random
 import subprocess
-import time
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
