@@ -23,7 +23,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 from conftest import ROOT, SLOWNESS, run_captured
-from memory_cgroup import entering, named_group, remove_group
+from memory_cgroup import entering, inner_group, named_group, remove_group
 from running import POOLSHIM, SILENT, Start, spawn, start
 from sampling import await_that
 from serving import Serve, get, samples_in, serve, value_of
@@ -52,10 +52,7 @@ def group() -> Iterator[Path]:
     with ExitStack() as stack:
         name = f"kubepods-pod{UID.replace('-', '_')}.slice"
         pod = stack.enter_context(named_group(1 << 40, name))
-        if (pod / "cgroup.subtree_control").exists():  # version 2
-            (pod / "cgroup.subtree_control").write_text("+memory")
-        child = pod / f"cri-containerd-{ID}.scope"
-        child.mkdir()
+        child = inner_group(pod, f"cri-containerd-{ID}.scope")
         stack.callback(remove_group, child)
         for name in ("memory.max", "memory.limit_in_bytes"):
             if (child / name).exists():

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memory_cgroup import bytes_in, entering, limited_group, remove_group
+from memory_cgroup import bytes_in, entering, inner_group, limited_group, remove_group
 from planting import MIB, Plant, plant, planted, why  # noqa: F401
 
 pytestmark = [pytest.mark.preload, pytest.mark.slow]
@@ -167,8 +167,7 @@ def test_a_limit_that_the_live_set_fills(plant: Plant, allocator: str) -> None: 
 @pytest.mark.parametrize("word", [ID[:12], f"container:{ID[:5]}", f"--container={ID}", "why-pod-1"])
 def test_a_container_by_its_id_and_by_its_host_name(plant: Plant, word: str) -> None:  # noqa: F811
     with limited_group(100 * MIB, "-why") as outer:
-        group = outer / f"cri-containerd-{ID}.scope"
-        group.mkdir()
+        group = inner_group(outer, f"cri-containerd-{ID}.scope")
         try:
             small = plant("live", "4", preexec_fn=entering(group), HOSTNAME="why-pod-1")
             large = plant("live", "30", preexec_fn=entering(group), HOSTNAME="why-pod-1")
