@@ -20,7 +20,7 @@ from planting import MIB, Plant, plant, planted, why  # noqa: F401
 
 pytestmark = [pytest.mark.preload, pytest.mark.slow]
 
-ID = "3f2a9c41d07e" + "5b" * 26
+ID = f"{os.getpid() & 0xFFFFF:05x}3f2a9c4" + "5b" * 26
 READY = "import sys, time\nprint(1, flush=True)\n"
 PYTHON_LEAK = READY + """
 kept = []
@@ -164,13 +164,16 @@ def test_a_limit_that_the_live_set_fills(plant: Plant, allocator: str) -> None: 
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("word", [ID[:12], f"container:{ID[:5]}", f"--container={ID}", "why-pod-1"])
+@pytest.mark.parametrize("word", ["{id:.12}", "container:{id:.5}", "--container={id}", "{host}"])
 def test_a_container_by_its_id_and_by_its_host_name(plant: Plant, word: str) -> None:  # noqa: F811
+    """Its names are those of this worker: others run the same test."""
+    host = f"why-pod-{os.getpid()}"
+    word = word.format(id=ID, host=host)
     with limited_group(100 * MIB, "-why") as outer:
         group = inner_group(outer, f"cri-containerd-{ID}.scope")
         try:
-            small = plant("live", "4", preexec_fn=entering(group), HOSTNAME="why-pod-1")
-            large = plant("live", "30", preexec_fn=entering(group), HOSTNAME="why-pod-1")
+            small = plant("live", "4", preexec_fn=entering(group), HOSTNAME=host)
+            large = plant("live", "30", preexec_fn=entering(group), HOSTNAME=host)
             found = why(word, seconds="1")
             assert found["is_container"] and found["pid"] == large
             assert {one["pid"] for one in found["processes"]} == {small, large}
