@@ -20,9 +20,9 @@
 static unsigned pace = 1;
 
 static inline void seed_from(int argc, char **argv) {
-    unsigned slowness = slowness_factor();
     pace = seed_and_factor(argc, argv);
     if (argc <= 2) {
+        unsigned slowness = slowness_factor();
         pace = slowness < PACE_MAX ? slowness : PACE_MAX;
     }
 }

@@ -16,7 +16,7 @@ from .. import control
 from ..errors import Failed, OwnFailure
 from ..live.census import Reader
 from ..live.memory import PAGE_BYTES, Memory
-from ..live.report import kib_of, resident_of
+from ..live.report import peak_of, resident_of
 from ..pprof import Line
 from . import mappings
 from .demand import Demand
@@ -166,7 +166,7 @@ class Book:
         rss_after = resident_of(self.pid)
         if not rss_after:
             raise control.gone(self.pid)  # meanwhile: of its mappings only some were read
-        account.peak = max(kib_of(self.pid, "status", "VmHWM") or 0, rss_after)
+        account.peak = peak_of(self.pid, rss_after) or rss_after
         account.settle(rss_after)
         account.sites, account.lines = self.view.sites, self.view.lines
         account.pinned_by_class = self.view.pinned_by_class

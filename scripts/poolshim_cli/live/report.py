@@ -92,6 +92,12 @@ def resident_of(pid: int) -> int | None:
         return None
 
 
+def peak_of(pid: int, resident: int) -> int | None:
+    """The highest RSS: at least the present one. The kernel adds to VmHWM in batches."""
+    peak = kib_of(pid, "status", "VmHWM")
+    return peak if peak is None else max(peak, resident)
+
+
 def start_of(pid: int) -> str:
     """When the process started, in the kernel's clock: another process has another."""
     try:
@@ -127,12 +133,9 @@ def read(
     resident = kib_of(pid, "smaps_rollup", "Rss")
     if resident is None:
         resident = resident_of(pid)
-    peak = kib_of(pid, "status", "VmHWM")
-    if peak is not None and resident is not None:
-        peak = max(peak, resident)  # the kernel adds to its peak in batches
     report = Report(
-        pid, program_of(pid), reader.layout.release, census, resident, peak,
-        kib_of(pid, "smaps_rollup", "AnonHugePages"),
+        pid, program_of(pid), reader.layout.release, census, resident,
+        peak_of(pid, resident or 0), kib_of(pid, "smaps_rollup", "AnonHugePages"),
         seconds_since(begun), of_threads,
     )  # fmt: skip
     if start_of(pid) != begun:
