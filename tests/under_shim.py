@@ -36,6 +36,12 @@ def need(*programs: str) -> None:
             pytest.skip(f"{program} is not installed")
 
 
+def transparent_huge_pages() -> str:
+    """The system's choice: always, madvise or never."""
+    text = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
+    return text.partition("[")[2].partition("]")[0]
+
+
 def read_reports(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The statistics that processes left in `folder`, by the name of the program."""
     reports: dict[str, list[dict[str, Any]]] = {}

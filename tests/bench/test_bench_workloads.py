@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from conftest import ROOT, run_captured
 from table import each_row
+from under_shim import transparent_huge_pages
 
 pytestmark = pytest.mark.bench
 
@@ -159,7 +160,7 @@ def test_growth_has_one_round_per_doubling(build_dir: Path) -> None:
 
 def test_idle_threads_see_the_dirty_memory_of_a_thread(build_dir: Path) -> None:
     """glibc: a stack page or two and an arena; far from the 64 KiB of a whole stack."""
-    if "[always]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
+    if transparent_huge_pages() == "always":
         pytest.skip("the kernel makes huge pages of stacks")
     report = report_of(build_dir, "idle_threads", "--threads 50")
     assert 4 <= report["rounds"][-1]["dirty_kib_per_thread"] < 60

@@ -25,7 +25,7 @@ import pytest
 from conftest import ROOT, run_captured
 from running import SILENT, Start, complaint, run_as_nobody, spawn, start  # noqa: F401
 from table import each_row
-from under_shim import need
+from under_shim import need, transparent_huge_pages
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -94,13 +94,8 @@ def is_right(name: str, found: dict[str, Any]) -> bool:
     return found["verdict"]["cause"] == cause and (not site or sites[:1] == [site])
 
 
-def huge_pages_are_to_be_had() -> bool:
-    text = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
-    return "[never]" not in text
-
-
 def skip_without_huge_pages(name: str) -> None:
-    if name == "huge_pages" and not huge_pages_are_to_be_had():
+    if name == "huge_pages" and transparent_huge_pages() == "never":
         pytest.skip("the kernel makes no huge pages")
 
 
@@ -131,7 +126,7 @@ def test_the_memory_is_accounted_for(build_dir: Path, name: str) -> None:
 def test_another_program_s_verdict_is_wrong(build_dir: Path) -> None:
     """No two of the programs have the same verdict: were they shuffled, each would be wrong."""
     found = {name: explained(build_dir, name, SEEDS[0]) for name in SOURCES
-             if name != "huge_pages" or huge_pages_are_to_be_had()}  # fmt: skip
+             if name != "huge_pages" or transparent_huge_pages() != "never"}  # fmt: skip
     for name in found:
         assert [other for other in found if is_right(name, found[other])] == [name]
 
