@@ -73,7 +73,7 @@ def test_attacks_end_as_expected(build_dir: Path, shim: Path, level: str) -> Non
     table = tables[levels[0].name]
     outcomes = run.play_all(build_dir, names, levels[0])
     worse, better = run.differences(outcomes, table)
-    if platform.machine() != "x86_64":
+    if platform.machine() != "x86_64" and level in ("0", "1"):
         worse = [line for line in worse if line.split(":")[0] not in BY_PLACEMENT]
     # Where blocks lie is drawn by lot: what ends badly once in a hundred runs is not a change.
     again = [line.split(":")[0] for line in worse]

@@ -30,13 +30,11 @@ NEVER = 1 << 62
 EVENTS_AT = 4096
 REPLAY = BUILD_DIR / "scripts" / "replay_malloc"
 TOLERANCE = 0.05  # of peak RSS, the promise of docs/command.md
-# How much of the program's files a fault maps depends on folios in the page cache: 2.9 MiB of
-# Python's were more in some runs beside other tests.
-FILES_KIB = 3.5 * 1024
-# Some MiB of objects of many sizes, a third of which dies, in one thread.
+# Objects of many sizes, a third of which dies, in one thread: 60 MiB, since runs beside other tests
+# may map up to 2.9 MiB more of Python's files.
 OBJECTS = (
     "kept = {}\n"
-    "for i in range(90000):\n"
+    "for i in range(270000):\n"
     "    kept[i] = ['x' * (i % 300), i]\n"
     "    if i % 3 == 0: kept.pop(i // 2, None)\n"
 )
@@ -201,8 +199,7 @@ def test_a_real_program_is_predicted(tmp_path: Path, shim: Path) -> None:
     ]
     assert set(peaks[0]) == set(peaks[1]) == set(chosen)
     for name in chosen:
-        expected = pytest.approx(peaks[0][name], rel=TOLERANCE, abs=FILES_KIB)
-        assert peaks[1][name] == expected, name
+        assert peaks[1][name] == pytest.approx(peaks[0][name], rel=TOLERANCE), name
 
 
 HEAD = trace_of([(16, 8, 1, MADE, 0)])

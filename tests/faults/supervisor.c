@@ -118,7 +118,7 @@ static void become_program(const struct plan *plan, char **command, int socket, 
     (void)dup2(output, 1);
     (void)dup2(output, 2);
     (void)personality(ADDR_NO_RANDOMIZE); /* the same calls each time; refused: nearly the same */
-    /* Huge pages that the system makes of itself return pages that the heap has given back. */
+    /* With them, a fault beside purged pages makes those resident again. */
     (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     if (plan->preload != NULL) {
         (void)setenv("LD_PRELOAD", plan->preload, 1);

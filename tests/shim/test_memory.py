@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ pytestmark = pytest.mark.preload
 # Data of the library and the first blocks: 136 and 204 KiB were measured.
 PRIVATE_KIB_MAX = 280
 # The library's file is shared by its processes. How much of it a fault maps depends on the sizes of
-# folios in the page cache: 332 to 600 KiB were measured, at most all of it.
-FILE_KIB_MAX = 704
+# folios in the page cache: 332 to 492 KiB were measured. On 64-bit ARM constants lie beside code,
+# and it may be all.
+FILE_KIB_MAX = 460 if platform.machine() == "x86_64" else 704
 READ = "while read -r line; do echo $line; done"
 COMMANDS = [
     ["/bin/cat", "/proc/self/smaps_rollup", "/proc/self/maps"],
