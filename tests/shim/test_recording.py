@@ -209,7 +209,7 @@ def test_words_of_the_command_are_told_apart(run_shim: RunShim, tmp_path: Path) 
 
 
 def test_recording_costs_a_tenth_of_a_real_program(shim: Path, tmp_path: Path) -> None:
-    """Counts instructions, which do not depend on other load. 64-bit ARM needs more of them."""
+    """Counts instructions, which do not depend on other load. 64-bit ARM needs more."""
     require_valgrind()
     need("sqlite3")
     query = (
